@@ -1,0 +1,36 @@
+# The project's commands. `make demo` and `make test` need Python 3.11, make and git; they install the rest into .venv.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.PHONY: demo test check bench lock clean
+
+demo: $(VENV)/ready
+	$(BIN)/poise demo --out demo
+
+test: $(VENV)/ready
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+check: $(VENV)/ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+bench: $(VENV)/ready
+	$(BIN)/python benchmarks/simulated_basketball.py
+
+# The pinned versions come from the lock file; the project itself is installed without asking for anything newer.
+$(VENV)/ready: requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+# uv resolves once for every supported Python; the file carries markers, not addresses.
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --extra dev --no-emit-index-url --no-header \
+		pyproject.toml requirements-build.in --output-file requirements.lock
+
+clean:
+	rm -rf $(VENV) demo

@@ -1,0 +1,85 @@
+"""What a domain is, and the one that stands in for data without a domain of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import jax
+import numpy as np
+
+from ..config import Settings
+from ..labeling import LabelingFunction
+from ..trajectories import Array, Trajectories
+
+Transition = Callable[[Array, Array], Array]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What to draw trajectories on: outlines in the units of the state, and the two columns that are a position."""
+
+    outlines: tuple[tuple[tuple[float, float], ...], ...] = ()
+    columns: tuple[int, int] = (0, 1)
+    limits: tuple[float, float, float, float] | None = None
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A place where demonstrations come from: an environment, known dynamics if any, styles, presets, a scene."""
+
+    name: str
+    demonstrations: Callable[[int, int], Trajectories] | None = None
+    """Makes (count, seed) demonstrations; None when the user brings them."""
+    count: int = 0
+    """How many demonstrations it makes unless told otherwise."""
+    dynamics: Transition | None = None
+    """Known dynamics (states, actions) -> next states, traced by JAX; None when they must be learned."""
+    environment: Transition | None = None
+    """The real environment where it is not the dynamics: (states, actions) -> next states, on the host."""
+    styles: dict[str, LabelingFunction] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
+    """Presets of networks, training and weights."""
+    units: tuple[float, ...] | None = None
+    """The action's units in which NLD is told, one a dimension; None for the data's own."""
+    units_text: str = "the data's own units"
+    scene: Scene = field(default_factory=Scene)
+
+    @property
+    def environment_text(self) -> str:
+        """Where rollouts are simulated, in words."""
+        if self.environment is not None:
+            return f"the environment of {self.name}"
+        if self.dynamics is integrator:
+            return "next state = state + action"
+        return "known dynamics" if self.dynamics is not None else "learned dynamics (no environment was given)"
+
+
+def integrator(states: Array, actions: Array) -> Array:
+    """Next state = state + action."""
+    return states + actions
+
+
+def plain(demonstrations: Trajectories, name: str = "data") -> Domain:
+    """A domain for data that come alone: if next state = state + action holds in them, that is the environment."""
+    states, actions = np.asarray(demonstrations.states), np.asarray(demonstrations.actions)
+    known = states.shape[2] == actions.shape[2] and _holds(states, actions, np.asarray(demonstrations.mask))
+    scene = Scene(columns=(0, min(1, states.shape[2] - 1)))
+    return Domain(name, dynamics=integrator if known else None, scene=scene)
+
+
+def _holds(states: np.ndarray, actions: np.ndarray, mask: np.ndarray) -> bool:
+    change = states[:, 1:] - states[:, :-1]
+    scale = max(float(np.abs(change).max()), float(np.abs(states).max()) * 1e-2, 1e-30)
+    error = np.abs(change - actions).max(axis=-1)
+    return bool((error[mask] <= 1e-4 * scale).all())
+
+
+def is_traced(transition: Transition, state_size: int, action_size: int) -> bool:
+    """Whether JAX can trace a transition, so that whole rollouts compile to one program."""
+    try:
+        jax.eval_shape(transition, *(jax.ShapeDtypeStruct((2, n), np.float32) for n in (state_size, action_size)))
+    except Exception:  # an environment in plain Python or C: it is stepped on the host
+        return False
+    return True

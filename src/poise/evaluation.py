@@ -1,0 +1,292 @@
+"""Evaluation with the true labeling functions in the true environment.
+
+Style-consistency is the share of rollouts whose labels, by λ, are the labels that were asked for (Eq. 4): for each
+style, for each class, and joint, when all styles are right at once (Eq. 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Int
+
+from .domains import Domain
+from .labeling import LabelingFunction, label_all
+from .losses import Parts
+from .rollout import simulate
+from .trajectories import Trajectories
+
+ROLLOUTS = 4_000  # as many as in the paper's tables for basketball
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of successes with its 95 % interval (Wilson's)."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+
+    @staticmethod
+    def of(successes: Bool[np.ndarray, " count"]) -> Share:
+        """The share of true values."""
+        count = len(successes)
+        if not count:
+            return Share(float("nan"), 0.0, 1.0, 0)
+        z, p = 1.959964, float(np.mean(successes))
+        centre, spread = p + z**2 / (2 * count), z * np.sqrt(p * (1 - p) / count + z**2 / (4 * count**2))
+        low, high = ((centre + sign * spread) / (1 + z**2 / count) for sign in (-1, 1))
+        return Share(p, max(0.0, float(low)), min(1.0, float(high)), count)
+
+
+@dataclass(frozen=True)
+class SeedScore:
+    """How one trained seed does on test demonstrations."""
+
+    seed: int
+    joint: Share
+    joint_independent: Share
+    by_style: dict[str, Share]
+    by_class: dict[str, dict[str, Share]]
+    by_style_independent: dict[str, Share]
+    believed: dict[str, float] | None
+    """The share of each style that the labeler takes for right in the same rollouts; None without a labeler."""
+    nld: float
+    kl: float | None
+    stopped: str | None = None
+    """The stage and step at which the seed was stopped, if its loss turned non-finite."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Fractions as plain numbers, intervals beside them."""
+        interval = lambda share: [round(share.low, 4), round(share.high, 4)]  # noqa: E731
+        return {
+            "seed": self.seed,
+            "joint": round(self.joint.value, 4),
+            "joint_interval": interval(self.joint),
+            "joint_independent": round(self.joint_independent.value, 4),
+            "joint_independent_interval": interval(self.joint_independent),
+            "by_style": {name: round(share.value, 4) for name, share in self.by_style.items()},
+            "by_style_interval": {name: interval(share) for name, share in self.by_style.items()},
+            "by_style_independent": {name: round(share.value, 4) for name, share in self.by_style_independent.items()},
+            "by_class": {
+                style: {
+                    name: {
+                        "value": round(share.value, 4) if share.count else None,
+                        "interval": interval(share),
+                        "count": share.count,
+                    }
+                    for name, share in classes.items()
+                }
+                for style, classes in self.by_class.items()
+            },
+            "believed": self.believed and {name: round(value, 4) for name, value in self.believed.items()},
+            "nld": round(self.nld, 4),
+            "kl": None if self.kl is None else round(self.kl, 4),
+            "stopped": self.stopped,
+        }
+
+
+def score_seed(
+    parts: Parts,
+    seed: int,
+    domain: Domain,
+    styles: Sequence[LabelingFunction],
+    test: Trajectories,
+    labels: Int[np.ndarray, "N M"],
+    *,
+    rollouts: int = ROLLOUTS,
+    draw: int = 0,
+    stopped: str | None = None,
+) -> SeedScore:
+    """The scores of one seed: rollouts from test starts, first with the labels of those demonstrations, then with
+    labels drawn independently of the start; and how well it explains the test demonstrations."""
+    chosen, shuffled = draw_starts(len(test), rollouts, draw)
+    key = jax.random.fold_in(jax.random.key(draw), 1 + seed)
+    own = check(parts, domain, styles, test[chosen], labels[chosen], jax.random.fold_in(key, 0))
+    independent = check(parts, domain, styles, test[chosen], labels[shuffled], jax.random.fold_in(key, 1))
+    nld, kl = explain(parts["policy"], domain, test, labels, jax.random.fold_in(key, 2))
+    names = [style.name for style in styles]
+    believed = None
+    if "labeler" in parts:
+        right = believe(parts["labeler"], own.rollouts) == labels[chosen]
+        believed = dict(zip(names, right.mean(axis=0).tolist(), strict=True))
+    return SeedScore(
+        seed=seed,
+        joint=Share.of(own.right.all(axis=1)),
+        joint_independent=Share.of(independent.right.all(axis=1)),
+        by_style={name: Share.of(own.right[:, i]) for i, name in enumerate(names)},
+        by_class={
+            style.name: {
+                name: Share.of(own.right[labels[chosen][:, i] == k, i]) for k, name in enumerate(style.classes)
+            }
+            for i, style in enumerate(styles)
+        },
+        by_style_independent={name: Share.of(independent.right[:, i]) for i, name in enumerate(names)},
+        believed=believed,
+        nld=nld,
+        kl=kl,
+        stopped=stopped,
+    )
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Rollouts, and for each of them and each style whether λ agrees with the label that was asked for."""
+
+    rollouts: Trajectories
+    right: Bool[np.ndarray, "N M"]
+
+
+def check(
+    parts: Parts,
+    domain: Domain,
+    styles: Sequence[LabelingFunction],
+    starts: Trajectories,
+    wanted: Int[np.ndarray, "N M"],
+    key,
+) -> Checked:
+    """Rollouts from the first states of `starts` with the wanted labels, checked by the true labeling functions.
+
+    A rollout that leaves the finite numbers is wrong in every style.
+    """
+    environment = domain.environment or parts["dynamics"]
+    made = simulate(parts["policy"], environment, starts.starts, wanted, starts.lengths, starts.steps, key=key)
+    states, actions = np.asarray(made.states), np.asarray(made.actions)
+    finite = np.isfinite(states).all(axis=(1, 2)) & np.isfinite(actions).all(axis=(1, 2))
+    states, actions = np.where(finite[:, None, None], states, 0), np.where(finite[:, None, None], actions, 0)
+    rollouts = Trajectories(states, actions, np.asarray(starts.lengths))
+    right = np.zeros(wanted.shape, bool)
+    if finite.any():
+        right[finite] = label_all(styles, rollouts[np.flatnonzero(finite)]) == wanted[finite]
+    return Checked(rollouts, right)
+
+
+def draw_starts(count: int, rollouts: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to start from, each at most once if there are enough, and rows whose labels are independent of them."""
+    random = np.random.default_rng(draw)
+    repeats = -(-rollouts // count)
+    chosen = np.concatenate([random.permutation(count) for _ in range(repeats)])[:rollouts]
+    return chosen, random.integers(0, count, size=rollouts)
+
+
+@eqx.filter_jit
+def _imitate(policy, demonstrations: Trajectories, labels, key):
+    return policy.imitate(demonstrations, labels, key)
+
+
+def explain(
+    policy, domain: Domain, test: Trajectories, labels: Int[np.ndarray, "N M"], key
+) -> tuple[float, float | None]:
+    """Negative log-density in the domain's units and KL, each per step, on demonstrations."""
+    nld, kl, has_kl = 0.0, 0.0, False
+    size = 4096
+    for first in range(0, len(test), size):
+        piece = test[np.arange(first, min(first + size, len(test)))]
+        seen = _imitate(policy, piece.arrays, jnp.asarray(labels[first : first + size]), jax.random.fold_in(key, first))
+        nld, kl, has_kl = nld + float(seen.nld.sum()), kl + float(seen.kl.sum()), bool(seen.kl.shape[-1])
+    steps = float(np.asarray(test.lengths).sum())
+    units = float(np.log(domain.units).sum()) if domain.units else 0.0
+    return nld / steps - units, kl / steps if has_kl else None
+
+
+@eqx.filter_jit
+def _label(labeler, trajectories: Trajectories):
+    return labeler.space.decide(labeler(trajectories))
+
+
+def believe(labeler, trajectories: Trajectories) -> Int[np.ndarray, "N M"]:
+    """The labels that a labeler sees in trajectories."""
+    return np.asarray(_label(labeler, trajectories.arrays))
+
+
+def base_rates(
+    train: Trajectories, train_labels: Int[np.ndarray, "N M"], test: Trajectories, labels: Int[np.ndarray, "K M"]
+) -> dict[str, float]:
+    """The joint style-consistency of policies that ignore labels.
+
+    `own`: replays the training demonstration that starts nearest to each test start. `independent`: replays any
+    demonstration while the labels are drawn independently; the chance that two demonstrations have the same labels.
+    """
+    rows = np.random.default_rng(0).permutation(len(train))[:10_000]
+    starts, deviation = np.asarray(train.starts)[rows], np.asarray(train.starts).std(axis=0)
+    scale = np.where(deviation > 0, deviation, 1)
+    nearest = []
+    for piece in np.array_split(np.asarray(test.starts) / scale, max(1, len(test) // 500)):
+        nearest.append(_squared_distances(piece, starts / scale).argmin(axis=1))
+    agree = (train_labels[rows][np.concatenate(nearest)] == labels).all(axis=1)
+    shares = np.unique(labels, axis=0, return_counts=True)[1] / len(labels)
+    return {"own": round(float(agree.mean()), 4), "independent": round(float((shares**2).sum()), 4)}
+
+
+def _squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a**2).sum(axis=1)[:, None] - 2 * a @ b.T + (b**2).sum(axis=1)
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """[min, median, max], as the paper's tables give them."""
+    finite = [float(v) for v in values]
+    return {"min": min(finite), "median": round(float(np.median(finite)), 4), "max": max(finite)}
+
+
+@dataclass(frozen=True)
+class Report:
+    """Scores of one or more algorithms on the same test demonstrations, and where they come from."""
+
+    algorithms: dict[str, list[SeedScore]]
+    about: dict[str, Any]
+    """What was evaluated: styles with classes and thresholds, environment, units, base rates, counts."""
+    origin: dict[str, Any]
+
+    def joint(self, algorithm: str) -> dict[str, float]:
+        """[min, median, max] of the joint style-consistency over seeds."""
+        return spread([round(score.joint.value, 4) for score in self.algorithms[algorithm]])
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of report.json."""
+        algorithms = {
+            name: {"joint": self.joint(name), "seeds": [score.to_json() for score in scores]}
+            for name, scores in self.algorithms.items()
+        }
+        return {"algorithms": algorithms, **self.about, **self.origin}
+
+    def __str__(self) -> str:
+        """The report as a table: one row a seed."""
+        names = [style["name"] for style in self.about["styles"]]
+        head = ["algorithm", "seed", "joint", "95 %", *names, "independent", "NLD", "KL"]
+        rows = [head]
+        for algorithm, scores in self.algorithms.items():
+            for s in scores:
+                rows.append(
+                    [
+                        algorithm,
+                        str(s.seed),
+                        f"{s.joint.value:.3f}",
+                        f"{s.joint.low:.3f}-{s.joint.high:.3f}",
+                        *(f"{s.by_style[name].value:.3f}" for name in names),
+                        f"{s.joint_independent.value:.3f}",
+                        f"{s.nld:.2f}",
+                        "-" if s.kl is None else f"{s.kl:.3f}",
+                    ]
+                )
+                if s.stopped:
+                    rows[-1].append(f"stopped at {s.stopped}: loss not finite")
+        widths = [max(len(row[i]) for row in rows if i < len(row)) for i in range(len(head))]
+        lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, [*widths, 0], strict=False)).rstrip() for row in rows]
+        base, about = self.about["base_rate"], self.about
+        return "\n".join(
+            [
+                *lines,
+                "",
+                f"A policy that ignores labels: joint {base['own']:.3f}, independent {base['independent']:.3f}.",
+                f"{about['rollouts']} rollouts a seed from {about['test']} test demonstrations, in: {about['environment']}.",
+                "joint: labels of the start's own demonstration; independent: labels drawn independently of the start.",
+                f"NLD and KL per step; NLD in {about['units']}.",
+            ]
+        )

@@ -1,0 +1,318 @@
+"""Labeling functions: a style is a short pure function of one trajectory; here its score becomes a label in words.
+
+    @labeling_function(classes=("slow", "medium", "fast"))
+    def speed(states, actions):
+        return jnp.linalg.norm(actions, axis=-1).mean()
+
+A function of `jax.numpy` is traced, vectorised and differentiable. One of NumPy or plain Python works just as well:
+it is called on one trajectory at a time, in several processes when that pays.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+from . import parallel
+from .errors import PoiseError, unknown
+from .trajectories import Array, Trajectories
+
+Score = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Categories:
+    """A label that is one of several classes, encoded as a one-hot vector."""
+
+    size: int
+
+    @property
+    def width(self) -> int:
+        """Numbers that encode such a label, and that a labeler returns for it."""
+        return self.size
+
+    def encode(self, label: Shaped[Array, ...]) -> Float[Array, "... width"]:
+        """The label as the policy reads it."""
+        return jax.nn.one_hot(label, self.size)
+
+    def loss(self, output: Float[Array, "... width"], label: Shaped[Array, ...]) -> Float[Array, ...]:
+        """Cross-entropy of a labeler's output."""
+        return -jnp.sum(jax.nn.log_softmax(output) * self.encode(label), axis=-1)
+
+    def decide(self, output: Float[Array, "... width"]) -> Int[Array, ...]:
+        """The label a labeler believes in."""
+        return jnp.argmax(output, axis=-1)
+
+
+@dataclass(frozen=True)
+class LabelSpace:
+    """The labels of several styles together, one kind a style: labels [..., M], encoded as [..., width]."""
+
+    kinds: tuple[Categories, ...]
+
+    @property
+    def width(self) -> int:
+        """Numbers that encode all labels of a trajectory."""
+        return sum(kind.width for kind in self.kinds)
+
+    def encode(self, labels: Shaped[Array, "... M"]) -> Float[Array, "... width"]:
+        """All labels of a trajectory, side by side."""
+        if not self.kinds:
+            return jnp.zeros((*labels.shape[:-1], 0))
+        return jnp.concatenate([kind.encode(labels[..., i]) for i, kind in enumerate(self.kinds)], axis=-1)
+
+    def loss(self, outputs: Float[Array, "... width"], labels: Shaped[Array, "... M"]) -> Float[Array, ...]:
+        """The loss of a labeler, summed over styles (Eq. 6)."""
+        return sum(
+            (
+                kind.loss(out, labels[..., i])
+                for i, (kind, out) in enumerate(zip(self.kinds, self._cut(outputs), strict=True))
+            ),
+            start=jnp.zeros(()),
+        )
+
+    def decide(self, outputs: Float[Array, "... width"]) -> Shaped[Array, "... M"]:
+        """The labels a labeler believes in."""
+        return jnp.stack([kind.decide(out) for kind, out in zip(self.kinds, self._cut(outputs), strict=True)], axis=-1)
+
+    def _cut(self, outputs: Array) -> list[Array]:
+        return jnp.split(jnp.asarray(outputs), np.cumsum([kind.width for kind in self.kinds])[:-1].tolist(), axis=-1)
+
+
+@dataclass(frozen=True)
+class LabelingFunction:
+    """A named score of one trajectory, and how the score becomes a class.
+
+    Class k holds the scores from threshold k-1 up to, and not including, threshold k. Without thresholds they are the
+    quantiles that `fit` finds on training demonstrations, so that every class holds about as many of them.
+    """
+
+    name: str
+    score: Score
+    classes: tuple[str, ...] = ("low", "medium", "high")
+    thresholds: tuple[float, ...] | None = None
+    unit: str = ""
+    source: str | None = None
+    """Where to find it again: a name of a domain, or file.py:function."""
+
+    def __post_init__(self):
+        if len(self.classes) < 2:
+            raise PoiseError(f"style {self.name!r} needs at least 2 classes; got {list(self.classes)}")
+        if len(set(self.classes)) < len(self.classes):
+            raise PoiseError(f"the classes of style {self.name!r} need different names; got {list(self.classes)}")
+        if self.thresholds is not None:
+            if len(self.thresholds) != len(self.classes) - 1:
+                raise PoiseError(
+                    f"style {self.name!r} has {len(self.classes)} classes and so {len(self.classes) - 1} thresholds; "
+                    f"got {len(self.thresholds)}"
+                )
+            if not all(a < b for a, b in zip(self.thresholds, self.thresholds[1:], strict=False)):
+                raise PoiseError(f"the thresholds of style {self.name!r} must rise; got {list(self.thresholds)}")
+
+    def __call__(self, states, actions):
+        """The score of one trajectory, as the undecorated function gives it."""
+        return self.score(states, actions)
+
+    @property
+    def kind(self) -> Categories:
+        """How labels of this style are encoded and learned."""
+        return Categories(len(self.classes))
+
+    def with_classes(self, count: int) -> LabelingFunction:
+        """The same score in another number of classes, to be fitted anew; its outer names are kept."""
+        if count < 2:
+            raise PoiseError(f"a style needs at least 2 classes; got {count}")
+        if count == len(self.classes):
+            return self
+        names = (self.classes[0], *(f"class-{i}" for i in range(2, count)), self.classes[-1])
+        return replace(self, classes=names, thresholds=None)
+
+    def scores(self, trajectories: Trajectories, progress: bool = False) -> Float[np.ndarray, " N"]:
+        """The score of each trajectory; what lies beyond a trajectory's length is never seen by the function."""
+        return np.asarray(score_all([self], trajectories, progress)[0], np.float32)
+
+    def fit(self, trajectories: Trajectories, progress: bool = False) -> LabelingFunction:
+        """The same style with thresholds: its own, or the quantiles of these demonstrations' scores."""
+        return self if self.thresholds is not None else self.fit_scores(self.scores(trajectories, progress))
+
+    def fit_scores(self, scores: Float[np.ndarray, " N"]) -> LabelingFunction:
+        """As `fit`, for scores that are known already."""
+        if self.thresholds is not None:
+            return self
+        distinct = np.unique(scores)
+        count = len(self.classes)
+        if len(distinct) == 1:
+            raise PoiseError(
+                f"style {self.name!r} scores every demonstration {distinct[0]:g}: one class only; "
+                "change the function or leave the style out"
+            )
+        if len(distinct) < count:
+            raise PoiseError(
+                f"style {self.name!r} has {len(distinct)} distinct scores, too few for {count} classes; "
+                f"ask for at most {len(distinct)} classes or give thresholds"
+            )
+        thresholds = _midpoints(distinct, np.quantile(scores, np.arange(1, count) / count))
+        return replace(self, thresholds=thresholds)
+
+    def classify(self, scores: Float[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
+        """The class of each score."""
+        if self.thresholds is None:
+            raise PoiseError(f"style {self.name!r} has no thresholds yet; fit it on training demonstrations first")
+        return np.searchsorted(np.asarray(self.thresholds, np.float32), scores, side="right").astype(np.int32)
+
+    def label(self, trajectories: Trajectories, progress: bool = False) -> Int[np.ndarray, " N"]:
+        """The class of each trajectory: λ(τ)."""
+        return self.classify(self.scores(trajectories, progress))
+
+    def index(self, word: str) -> int:
+        """The class that a word or a number names."""
+        if word in self.classes:
+            return self.classes.index(word)
+        if word.isdigit() and int(word) < len(self.classes):
+            return int(word)
+        raise unknown(f"class of style {self.name!r}", word, self.classes)
+
+
+def labeling_function(
+    function: Score | None = None,
+    *,
+    name: str | None = None,
+    classes: Sequence[str] = ("low", "medium", "high"),
+    thresholds: Sequence[float] | None = None,
+    unit: str = "",
+) -> Any:
+    """Turns a function of one trajectory, `f(states, actions) -> number`, into a named style.
+
+    A function that answers yes or no needs nothing else: `classes=("no", "yes")` are split at one half.
+    """
+
+    def decorate(function: Score) -> LabelingFunction:
+        cuts = None if thresholds is None else tuple(float(t) for t in thresholds)
+        names = tuple(classes)
+        if cuts is None and names == ("no", "yes"):
+            cuts = (0.5,)
+        return LabelingFunction(name or function.__name__, function, names, cuts, unit)
+
+    return decorate if function is None else decorate(function)
+
+
+def label_space(styles: Sequence[LabelingFunction]) -> LabelSpace:
+    """The labels of these styles together."""
+    return LabelSpace(tuple(style.kind for style in styles))
+
+
+def score_all(
+    styles: Sequence[LabelingFunction], trajectories: Trajectories, progress: bool = False
+) -> Float[np.ndarray, "M N"]:
+    """The scores of every style, checked: one finite number a trajectory."""
+    scores = np.empty((len(styles), len(trajectories)), np.float32)
+    for style, row in zip(styles, scores, strict=True):
+        for length in np.unique(trajectories.lengths):
+            rows = np.flatnonzero(np.asarray(trajectories.lengths) == length)
+            states = np.asarray(trajectories.states)[rows, : length + 1]
+            actions = np.asarray(trajectories.actions)[rows, :length]
+            row[rows] = _scores(style, states, actions, progress)
+        bad = np.flatnonzero(~np.isfinite(row))
+        if len(bad):
+            raise PoiseError(
+                f"style {style.name!r} returned {row[bad[0]]} for trajectory {bad[0]} ({len(bad)} of {len(row)} in all); "
+                "a score is a finite number: handle that case in the function"
+            )
+    return scores
+
+
+def label_all(
+    styles: Sequence[LabelingFunction], trajectories: Trajectories, progress: bool = False
+) -> Int[np.ndarray, "N M"]:
+    """The labels of every trajectory in every fitted style."""
+    scores = score_all(styles, trajectories, progress)
+    columns = [style.classify(row) for style, row in zip(styles, scores, strict=True)]
+    return np.stack(columns, axis=-1) if columns else np.zeros((len(trajectories), 0), np.int32)
+
+
+def traced(score: Score, states: Array, actions: Array) -> bool:
+    """Whether JAX can trace the function, and so vectorise and differentiate it."""
+    one = [jax.ShapeDtypeStruct(x.shape[1:], jnp.float32) for x in (states, actions)]
+    try:
+        jax.eval_shape(score, *one)
+    except Exception:  # whatever it is, the function is called on real arrays next, where the error is the user's own
+        return False
+    return True
+
+
+def load_style(spec: str, known: dict[str, LabelingFunction]) -> LabelingFunction:
+    """The style that a name of the domain or `file.py:function` stands for."""
+    if ":" not in spec:
+        if spec not in known:
+            raise unknown("style", spec, [*known, "file.py:function"] if known else ["file.py:function"])
+        return replace(known[spec], source=spec)
+    file, _, function = spec.rpartition(":")
+    module = parallel.import_file(Path(file))
+    if not hasattr(module, function):
+        candidates = [k for k, v in vars(module).items() if isinstance(v, LabelingFunction) or inspect.isfunction(v)]
+        raise unknown(f"function in {file}", function, candidates)
+    found = getattr(module, function)
+    if not isinstance(found, LabelingFunction):
+        if not callable(found):
+            raise PoiseError(f"{spec} is not a function but a {type(found).__name__}")
+        found = labeling_function(found)
+    return replace(found, source=spec)
+
+
+def parse_words(words: Sequence[str], styles: Sequence[LabelingFunction]) -> dict[str, int]:
+    """The classes that words such as `speed=slow` ask for, by style."""
+    by_name = {style.name: style for style in styles}
+    wanted = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise PoiseError(f"a style is asked for as name=class, for example {_example(styles)}; got {word!r}")
+        if name not in by_name:
+            raise unknown("style", name, by_name)
+        wanted[name] = by_name[name].index(value)
+    return wanted
+
+
+def _example(styles: Sequence[LabelingFunction]) -> str:
+    return f"{styles[0].name}={styles[0].classes[0]}" if styles else "speed=slow"
+
+
+def _midpoints(distinct: np.ndarray, quantiles: np.ndarray) -> tuple[float, ...]:
+    """Thresholds halfway between two neighbouring scores, near the quantiles, and never the same one twice."""
+    count = len(quantiles)
+    cuts = np.searchsorted(distinct, quantiles, side="left").clip(1, len(distinct) - 1)
+    for i in range(1, count):  # ties push a threshold up to the next gap, ...
+        cuts[i] = max(cuts[i], cuts[i - 1] + 1)
+    for i in range(count - 1, -1, -1):  # ... and the last ones back down, so that every class keeps a score
+        cuts[i] = min(cuts[i], len(distinct) - count + i)
+    middles = (distinct[cuts - 1].astype(np.float64) + distinct[cuts].astype(np.float64)) / 2
+    return tuple(
+        float(x) for x in np.minimum(np.maximum(middles, np.nextafter(distinct[cuts - 1], np.inf)), distinct[cuts])
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _vectorised(score: Score) -> Callable[[Array, Array], Array]:
+    return jax.jit(jax.vmap(score))
+
+
+def _scores(style: LabelingFunction, states: np.ndarray, actions: np.ndarray, progress: bool) -> np.ndarray:
+    if traced(style.score, states, actions):
+        scores = np.asarray(_vectorised(style.score)(states, actions))
+    else:
+        scores = parallel.map_rows(style.name, style.score, states, actions, progress)
+    if scores.shape != (len(states),) or scores.dtype.kind not in "fiub":
+        raise PoiseError(
+            f"style {style.name!r} must return one number a trajectory; got "
+            f"{'an array of shape ' + str(list(scores.shape[1:])) if scores.ndim > 1 else 'values of ' + str(scores.dtype)}"
+        )
+    return scores

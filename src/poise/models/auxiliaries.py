@@ -1,0 +1,92 @@
+"""The parts beside the policy: dynamics (known or learned) and the labeler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float, PRNGKeyArray
+
+from ..config import Network
+from ..labeling import LabelSpace
+from ..trajectories import Array, Trajectories
+from .layers import MLP, Linear, Reader, Statistics, gaussian
+
+
+class Dynamics(Protocol):
+    """A next state for a state and an action."""
+
+    def step(self, state: Array, action: Array, key: PRNGKeyArray) -> Array: ...
+
+    def loss(self, demonstrations: Trajectories) -> Float[Array, "batch time"]: ...
+
+
+class KnownDynamics(eqx.Module):
+    """Dynamics that need no learning: a function of state and action that JAX can trace."""
+
+    transition: Callable[[Array, Array], Array] = eqx.field(static=True)
+
+    def step(self, state: Array, action: Array, key: PRNGKeyArray) -> Array:
+        """The next state."""
+        return self.transition(state, action)
+
+    def loss(self, demonstrations: Trajectories) -> Float[Array, "batch time"]:
+        """Squared error of the next state, in its own units."""
+        predicted = self.transition(demonstrations.states[:, :-1], demonstrations.actions)
+        return jnp.sum((predicted - demonstrations.states[:, 1:]) ** 2, axis=-1)
+
+
+class LearnedDynamics(eqx.Module):
+    """A network that predicts the change of state: one value (Eq. 9) or a Gaussian over it (appendix B)."""
+
+    statistics: Statistics
+    body: MLP
+    stochastic: bool = eqx.field(static=True)
+
+    def __init__(self, statistics: Statistics, network: Network, *, key: PRNGKeyArray):
+        states, actions = statistics.state.mean.size, statistics.action.mean.size
+        self.statistics, self.stochastic = statistics, network.dynamics == "gaussian"
+        outputs = 2 * states if self.stochastic else states
+        self.body = MLP((states + actions, *network.dynamics_layers, outputs), key=key)
+
+    def step(self, state: Array, action: Array, key: PRNGKeyArray) -> Array:
+        """The next state; if the dynamics are stochastic, a draw through which gradients flow."""
+        outputs = self._predict(state, action)
+        change = gaussian(outputs).sample(key) if self.stochastic else outputs
+        return state + self.statistics.change.undo(change)
+
+    def loss(self, demonstrations: Trajectories) -> Float[Array, "batch time"]:
+        """Squared error of the change of state (Eq. 9) or its negative log-density (Eq. 14), standardised."""
+        states = demonstrations.states
+        change = self.statistics.change(states[:, 1:] - states[:, :-1])
+        outputs = self._predict(states[:, :-1], demonstrations.actions)
+        return gaussian(outputs).nld(change) if self.stochastic else jnp.sum((outputs - change) ** 2, axis=-1)
+
+    def _predict(self, state: Array, action: Array) -> Array:
+        return self.body(jnp.concatenate([self.statistics.state(state), self.statistics.action(action)], axis=-1))
+
+
+class Labeler(eqx.Module):
+    """C(τ), the differentiable approximation of the labeling functions (Eq. 7): one reader, one output a style."""
+
+    statistics: Statistics
+    reader: Reader
+    head: Linear
+    space: LabelSpace = eqx.field(static=True)
+
+    def __init__(self, statistics: Statistics, space: LabelSpace, network: Network, *, key: PRNGKeyArray):
+        states, actions = statistics.state.mean.size, statistics.action.mean.size
+        key_reader, key_head = jax.random.split(key)
+        self.statistics, self.space = statistics, space
+        self.reader = Reader(2 * states + actions, network.hidden, key=key_reader)
+        self.head = Linear(self.reader.width, space.width, key=key_head)
+
+    def __call__(self, trajectories: Trajectories) -> Float[Array, "batch width"]:
+        """What the labels of each trajectory are believed to be; it sees the last state as well."""
+        states = self.statistics.state(trajectories.states)
+        actions = self.statistics.action(trajectories.actions)
+        steps = jnp.concatenate([states[:, :-1], actions, states[:, 1:]], axis=-1)
+        return self.head(self.reader(steps, trajectories.mask))

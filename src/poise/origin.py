@@ -1,0 +1,62 @@
+"""Where a figure comes from: versions, hardware, command and commit, as every results file keeps them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+
+
+def versions() -> dict[str, str]:
+    """The versions that a result depends on."""
+    names = ("poise", "jax", "jaxlib", "equinox", "optax", "numpy")
+    found = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:  # run from a source tree that was never installed
+            found[name] = "source"
+    return {"python": platform.python_version(), **found}
+
+
+def hardware() -> str:
+    """The device that computed, in words."""
+    devices = jax.devices()
+    if devices[0].platform == "cpu":
+        return f"{os.cpu_count()} CPU cores ({platform.machine()})"
+    return f"{len(devices)} x {devices[0].device_kind}"
+
+
+def commit() -> str | None:
+    """The commit of the source tree, with a + if it was changed since; None outside of one."""
+    folder = Path(__file__).parent
+    run = lambda *words: subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout  # noqa: E731
+    try:
+        return run("rev-parse", "--short", "HEAD").strip() + (
+            "+" if run("status", "--porcelain", "-uno").strip() else ""
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return os.environ.get("POISE_COMMIT")
+
+
+def command() -> str:
+    """The command that is running, without the folder of the program or of its data."""
+    words = [Path(sys.argv[0]).name, *sys.argv[1:]]
+    return " ".join(Path(word).name if os.path.isabs(word) else word for word in words)
+
+
+def origin(seconds: float) -> dict[str, Any]:
+    """The origin of a result that took this long."""
+    return {
+        "command": command(),
+        "commit": commit(),
+        "hardware": hardware(),
+        "versions": versions(),
+        "seconds": round(seconds, 1),
+    }
