@@ -110,12 +110,12 @@ def compare(simulated: np.ndarray, real: np.ndarray | None) -> dict:
 
 def draw_court(axes) -> None:
     """The lines of the half court; the rim is on the left."""
-    line = dict(color="0.7", lw=0.8, fill=False)
+    line = {"color": "0.55", "lw": 0.8, "fill": False}
     axes.add_patch(Rectangle((0, 0), 47, 50, **line))
     axes.add_patch(Rectangle((0, 17), 19, 16, **line))
     angle = np.degrees(np.arcsin(22 / 23.75))
-    axes.add_patch(Arc(tuple(RIM), 47.5, 47.5, theta1=-angle, theta2=angle, color="0.7", lw=0.8))
-    axes.hlines([3, 47], 0, RIM[0] + 23.75 * np.cos(np.radians(angle)), color="0.7", lw=0.8)
+    axes.add_patch(Arc(tuple(RIM), 47.5, 47.5, theta1=-angle, theta2=angle, color="0.55", lw=0.8))
+    axes.hlines([3, 47], 0, RIM[0] + 23.75 * np.cos(np.radians(angle)), color="0.55", lw=0.8)
     axes.plot(*RIM, "o", mfc="none", mec="tab:orange", ms=6)
     axes.set(xlim=(-2, 48), ylim=(-2, 52), aspect="equal", xticks=[], yticks=[])
     axes.set_frame_on(False)
@@ -125,7 +125,7 @@ def draw_paths(axes, states: np.ndarray, count: int = 12) -> None:
     """A sample of trajectories, from diamond to dot."""
     draw_court(axes)
     picks = np.random.default_rng(3).choice(len(states), count, replace=False)
-    for path, color in zip(states[picks], plt.get_cmap("Paired")(np.linspace(0, 1, count)), strict=True):
+    for path, color in zip(states[picks], plt.get_cmap("tab20")(np.linspace(0, 1, count)), strict=True):
         axes.plot(*path.T, ".-", color=color, lw=1.2, ms=2.5)
         axes.plot(*path[0], "D", color=color, ms=5)
         axes.plot(*path[-1], "o", color=color, ms=6, mec="black", mew=0.6)
@@ -134,7 +134,7 @@ def draw_paths(axes, states: np.ndarray, count: int = 12) -> None:
 def draw(simulated: np.ndarray, real: np.ndarray | None, path: Path) -> None:
     """Write the picture: paths and end positions on the court, and a histogram of each score."""
     sides = {"simulated": simulated} if real is None else {"simulated": simulated, "real": real}
-    figure, grid = plt.subplots(3, 4, figsize=(15, 13), height_ratios=(1.5, 1, 1), layout="constrained")
+    figure, grid = plt.subplots(3, 4, figsize=(15, 12), height_ratios=(1.3, 1, 1), layout="constrained")
     for column, (name, states) in enumerate(sides.items()):
         draw_paths(grid[0, column], states)
         grid[0, column].set_title(f"{name}: 12 players, 8 s (diamond to dot)")

@@ -80,7 +80,12 @@ def main(arguments: Arguments) -> None:
                 "independent": [round(score.joint_independent.value, 4) for score in scores],
             }
         )
-        result = {"cells": cells, "seeds": run.seeds, "units": run.domain.units_text, "rollouts": report.about["rollouts"]}
+        result = {
+            "cells": cells,
+            "seeds": run.seeds,
+            "units": run.domain.units_text,
+            "rollouts": report.about["rollouts"],
+        }
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         storage.write_json(arguments.out, {**result, **origin.origin(time.perf_counter() - began)})
 

@@ -69,6 +69,8 @@ class Stage:
     name: str
     trains: tuple[str, ...]
     terms: tuple[Term, ...]
+    wide: bool = False
+    """Whether its batches also hold perturbed copies of demonstrations (`widening`)."""
     l2: float = 0.0
     """Weight of the squared parameters, as the paper has it for the dynamics."""
 
@@ -91,7 +93,7 @@ class Algorithm:
 
 
 DYNAMICS = Stage("dynamics", trains=("dynamics",), terms=(losses.dynamics,), l2=1e-5)
-LABELER = Stage("labeler", trains=("labeler",), terms=(losses.label,))
+LABELER = Stage("labeler", trains=("labeler",), terms=(losses.label,), wide=True)
 IMITATE = Stage("policy", trains=("policy",), terms=(losses.imitation,))
 IMITATE_IN_STYLE = Stage("policy", trains=("policy",), terms=(losses.imitation, losses.style))
 MODELS: dict[str, Build] = {"dynamics": dynamics, "labeler": labeler}

@@ -58,6 +58,8 @@ class Training:
     """Optimiser steps of the labeler's stage."""
     dynamics_steps: int = 4_000
     """Optimiser steps of the dynamics' stage; a known dynamics needs none."""
+    widen: float = 1.0
+    """How far the labeler's perturbed copies of demonstrations stray, labelled by the true functions (the paper: 0)."""
     batch: int = 128
     """Trajectories in a minibatch."""
     learning_rate: float = 1e-3

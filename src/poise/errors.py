@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 
-class PoiseError(ValueError):
+class PoiseError(Exception):
     """Bad input, said in one line. The command line prints it and exits with code 2."""
 
 

@@ -43,7 +43,7 @@ class Share:
         z, p = 1.959964, float(np.mean(successes))
         centre, spread = p + z**2 / (2 * count), z * np.sqrt(p * (1 - p) / count + z**2 / (4 * count**2))
         low, high = ((centre + sign * spread) / (1 + z**2 / count) for sign in (-1, 1))
-        return Share(p, max(0.0, float(low)), min(1.0, float(high)), count)
+        return Share(p, max(0.0, min(p, float(low))), min(1.0, max(p, float(high))), count)
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class SeedScore:
                 for style, classes in self.by_class.items()
             },
             "believed": self.believed and {name: round(value, 4) for name, value in self.believed.items()},
-            "nld": round(self.nld, 4),
-            "kl": None if self.kl is None else round(self.kl, 4),
+            "nld": round(self.nld, 4) if np.isfinite(self.nld) else None,
+            "kl": round(self.kl, 4) if self.kl is not None and np.isfinite(self.kl) else None,
             "stopped": self.stopped,
         }
 
@@ -115,12 +115,12 @@ def score_seed(
     names = [style.name for style in styles]
     believed = None
     if "labeler" in parts:
-        right = believe(parts["labeler"], own.rollouts) == labels[chosen]
+        right = np.equal(believe(parts["labeler"], own.rollouts), labels[chosen])
         believed = dict(zip(names, right.mean(axis=0).tolist(), strict=True))
     return SeedScore(
         seed=seed,
-        joint=Share.of(own.right.all(axis=1)),
-        joint_independent=Share.of(independent.right.all(axis=1)),
+        joint=Share.of(np.all(own.right, axis=1)),
+        joint_independent=Share.of(np.all(independent.right, axis=1)),
         by_style={name: Share.of(own.right[:, i]) for i, name in enumerate(names)},
         by_class={
             style.name: {
@@ -142,6 +142,8 @@ class Checked:
 
     rollouts: Trajectories
     right: Bool[np.ndarray, "N M"]
+    finite: Bool[np.ndarray, " N"]
+    """False for a rollout that left the finite numbers; its values stand as zeros."""
 
 
 def check(
@@ -159,13 +161,13 @@ def check(
     environment = domain.environment or parts["dynamics"]
     made = simulate(parts["policy"], environment, starts.starts, wanted, starts.lengths, starts.steps, key=key)
     states, actions = np.asarray(made.states), np.asarray(made.actions)
-    finite = np.isfinite(states).all(axis=(1, 2)) & np.isfinite(actions).all(axis=(1, 2))
+    finite = np.asarray(np.isfinite(np.concatenate([states[:, 1:], actions], axis=-1)).all(axis=(1, 2)))
     states, actions = np.where(finite[:, None, None], states, 0), np.where(finite[:, None, None], actions, 0)
     rollouts = Trajectories(states, actions, np.asarray(starts.lengths))
-    right = np.zeros(wanted.shape, bool)
-    if finite.any():
-        right[finite] = label_all(styles, rollouts[np.flatnonzero(finite)]) == wanted[finite]
-    return Checked(rollouts, right)
+    right, rows = np.zeros(wanted.shape, bool), np.flatnonzero(finite)
+    if len(rows):
+        right[rows] = np.equal(label_all(styles, rollouts[rows]), wanted[rows])
+    return Checked(rollouts, right, finite)
 
 
 def draw_starts(count: int, rollouts: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
@@ -207,20 +209,21 @@ def believe(labeler, trajectories: Trajectories) -> Int[np.ndarray, "N M"]:
 
 
 def base_rates(
-    train: Trajectories, train_labels: Int[np.ndarray, "N M"], test: Trajectories, labels: Int[np.ndarray, "K M"]
+    known: Trajectories, known_labels: Int[np.ndarray, "N M"], test: Trajectories, labels: Int[np.ndarray, "K M"]
 ) -> dict[str, float]:
     """The joint style-consistency of policies that ignore labels.
 
-    `own`: replays the training demonstration that starts nearest to each test start. `independent`: replays any
+    `own`: replays the known demonstration that starts nearest to each test start, any of them if several do.
+    `independent`: replays any
     demonstration while the labels are drawn independently; the chance that two demonstrations have the same labels.
     """
-    rows = np.random.default_rng(0).permutation(len(train))[:10_000]
-    starts, deviation = np.asarray(train.starts)[rows], np.asarray(train.starts).std(axis=0)
+    random, deviation = np.random.default_rng(0), np.asarray(known.starts).std(axis=0)
     scale = np.where(deviation > 0, deviation, 1)
-    nearest = []
+    starts, nearest = np.asarray(known.starts) / scale, []
     for piece in np.array_split(np.asarray(test.starts) / scale, max(1, len(test) // 500)):
-        nearest.append(_squared_distances(piece, starts / scale).argmin(axis=1))
-    agree = (train_labels[rows][np.concatenate(nearest)] == labels).all(axis=1)
+        distance = _squared_distances(piece, starts)
+        nearest.append(np.argmin(distance + 1e-6 * random.random(distance.shape), axis=1))
+    agree = np.all(known_labels[np.concatenate(nearest)] == labels, axis=1)
     shares = np.unique(labels, axis=0, return_counts=True)[1] / len(labels)
     return {"own": round(float(agree.mean()), 4), "independent": round(float((shares**2).sum()), 4)}
 
@@ -285,7 +288,7 @@ class Report:
                 *lines,
                 "",
                 f"A policy that ignores labels: joint {base['own']:.3f}, independent {base['independent']:.3f}.",
-                f"{about['rollouts']} rollouts a seed from {about['test']} test demonstrations, in: {about['environment']}.",
+                f"{about['rollouts']} rollouts a seed from {about['test']} test starts, in {about['environment']}.",
                 "joint: labels of the start's own demonstration; independent: labels drawn independently of the start.",
                 f"NLD and KL per step; NLD in {about['units']}.",
             ]

@@ -19,6 +19,7 @@ from . import storage
 from .algorithms import Algorithm, Problem
 from .config import Experiment, Settings
 from .domains import Domain, find_domain
+from .errors import PoiseError
 from .evaluation import check
 from .labeling import LabelingFunction, label_all, label_space
 from .models import Statistics
@@ -26,6 +27,7 @@ from .runs import Run, clear_errors, load_run, make_folder, seeds_of, write_conf
 from .tasks import IN_MEMORY, Task, named_domain, prepare
 from .training import Data, Progress, State, begin, fit, make_optimiser, one_run, running, start
 from .trajectories import Splits, Trajectories
+from .widening import widened
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 STARTS_KEPT = 1_000
@@ -69,7 +71,7 @@ def train_task(task: Task, out: str | Path | None = None, progress: bool = True)
     with storage.lock(folder):
         write_config(folder, task.experiment, task.styles, task.domain, task.fingerprint)
         if (folder / "weights.safetensors").exists():
-            return replace(load_run(folder, task.styles), _splits=task.splits)
+            return replace(load_run(folder, task.styles, task.domain), _splits=task.splits)
         return _train(task, folder, progress)
 
 
@@ -80,9 +82,20 @@ def _train(task: Task, folder: Path | None, progress: bool) -> Run:
     log = _Log(folder, task.experiment, progress)
     state, stage = log.resume(start(task.algorithm, problem, np.asarray(seeds_of(task.experiment))), task.algorithm)
     train_data, validation = Data.of(task.splits.train, labels[0]), Data.of(task.splits.validation, labels[1])
-    for now in fit(task.algorithm, state, train_data, validation, settings, stage=stage):
+    wide = _wide(task, labels[0]) if any(one.wide for one in task.algorithm.stages) else None
+    for now in fit(task.algorithm, state, train_data, validation, settings, stage=stage, wide=wide):
         state = log.write(now)
     return log.finish(task, state, labels[1])
+
+
+def _wide(task: Task, labels: np.ndarray) -> Data | None:
+    """Perturbed demonstrations for the labeler; none if a labeling function cannot cope with them."""
+    amount = task.experiment.settings.training.widen
+    try:
+        return Data.of(*widened(task.splits.train, labels, task.domain, task.styles, amount))
+    except PoiseError as error:
+        tqdm.write(f"note: the labeler learns from demonstrations alone: {error}")
+        return None
 
 
 class _Log:
@@ -90,8 +103,7 @@ class _Log:
 
     def __init__(self, folder: Path | None, experiment: Experiment, progress: bool):
         self.folder, self.experiment = folder, experiment
-        self.bar: tqdm | None = None
-        self.shown = progress
+        self.bar, self.shown = tqdm(disable=True), progress
         self.stopped: list[str | None] = [None] * experiment.seeds
         self.began = self.saved = time.perf_counter()
         self.earlier = 0.0
@@ -166,12 +178,10 @@ class _Log:
         return self.earlier + time.perf_counter() - self.began
 
     def _show(self, now: Progress) -> None:
-        if self.bar is None or self.bar.desc != f"{self.experiment.algorithm} {now.stage}":
-            if self.bar is not None:
-                self.bar.close()
-            self.bar = tqdm(
-                total=now.steps, desc=f"{self.experiment.algorithm} {now.stage}", unit="step", disable=not self.shown
-            )
+        if not now.losses:
+            title = f"{self.experiment.algorithm} {now.stage}"
+            self.bar = tqdm(total=now.steps, initial=now.step, desc=title, unit="step", disable=not self.shown)
+            return
         figures = {name: f"{np.nanmean(values):.3g}" for name, values in now.validation.items()}
         self.bar.set_postfix(figures, refresh=False)
         self.bar.update(now.step - self.bar.n)

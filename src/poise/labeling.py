@@ -84,7 +84,7 @@ class LabelSpace:
         """The labels a labeler believes in."""
         return jnp.stack([kind.decide(out) for kind, out in zip(self.kinds, self._cut(outputs), strict=True)], axis=-1)
 
-    def _cut(self, outputs: Array) -> list[Array]:
+    def _cut(self, outputs: Array) -> Sequence[Array]:
         return jnp.split(jnp.asarray(outputs), np.cumsum([kind.width for kind in self.kinds])[:-1].tolist(), axis=-1)
 
 
@@ -173,13 +173,13 @@ class LabelingFunction:
         """The class of each trajectory: λ(τ)."""
         return self.classify(self.scores(trajectories, progress))
 
-    def index(self, word: str) -> int:
-        """The class that a word or a number names."""
-        if word in self.classes:
+    def index(self, word: str | int) -> int:
+        """The class that a word names; a number is the class itself, counted from 0."""
+        if isinstance(word, str) and word in self.classes:
             return self.classes.index(word)
-        if word.isdigit() and int(word) < len(self.classes):
+        if str(word).isdigit() and int(word) < len(self.classes):
             return int(word)
-        raise unknown(f"class of style {self.name!r}", word, self.classes)
+        raise unknown(f"class of style {self.name!r}", str(word), self.classes)
 
 
 def labeling_function(
@@ -224,7 +224,7 @@ def score_all(
         bad = np.flatnonzero(~np.isfinite(row))
         if len(bad):
             raise PoiseError(
-                f"style {style.name!r} returned {row[bad[0]]} for trajectory {bad[0]} ({len(bad)} of {len(row)} in all); "
+                f"style {style.name!r} returned {row[bad[0]]} for trajectory {bad[0]} (and {len(bad) - 1} others); "
                 "a score is a finite number: handle that case in the function"
             )
     return scores
@@ -311,8 +311,6 @@ def _scores(style: LabelingFunction, states: np.ndarray, actions: np.ndarray, pr
     else:
         scores = parallel.map_rows(style.name, style.score, states, actions, progress)
     if scores.shape != (len(states),) or scores.dtype.kind not in "fiub":
-        raise PoiseError(
-            f"style {style.name!r} must return one number a trajectory; got "
-            f"{'an array of shape ' + str(list(scores.shape[1:])) if scores.ndim > 1 else 'values of ' + str(scores.dtype)}"
-        )
+        got = f"an array of shape {list(scores.shape[1:])}" if scores.ndim > 1 else f"values of {scores.dtype}"
+        raise PoiseError(f"style {style.name!r} must return one number a trajectory; got {got}")
     return scores

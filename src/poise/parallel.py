@@ -40,7 +40,7 @@ def map_rows(
     address = _address(function)
     workers = min(os.cpu_count() or 1, len(pieces))
     with tqdm(
-        total=count, initial=len(head), desc=f"label {name}", unit="traj", disable=not progress, leave=False
+        total=count, initial=len(head), desc=f"label {name}", unit="traj", disable=not progress, leave=False, delay=1
     ) as bar:
         if seconds > WORTH_A_POOL and address and workers > 1:
             answers = _in_processes(name, address, states, actions, pieces, workers, bar)
@@ -109,7 +109,8 @@ def _in_processes(name, address, states, actions, pieces, workers, bar) -> list[
 
     def ask(piece: range) -> np.ndarray:
         process = idle.pop()
-        assert process.stdin and process.stdout
+        assert process.stdin is not None
+        assert process.stdout is not None
         for array in (states[piece], actions[piece], np.asarray(piece.start)):
             _send(process.stdin, array)
         process.stdin.flush()

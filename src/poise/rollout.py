@@ -50,7 +50,7 @@ def _act(policy: Policy, context, memory, state, key):
 
 def simulate(
     policy: Policy,
-    environment: base.Transition | Dynamics,
+    environment: Dynamics | base.Transition,
     starts: Float[Array, "batch S"],
     labels: Shaped[Array, "batch M"],
     lengths: Int[Array, " batch"],
@@ -60,7 +60,7 @@ def simulate(
 ) -> Trajectories:
     """Rollouts of the policy in an environment: one program where JAX can trace it, else step by step on the host."""
     labels, lengths, starts = jnp.asarray(labels), jnp.asarray(lengths), jnp.asarray(starts)
-    if isinstance(environment, eqx.Module):
+    if not callable(environment):
         return _imagine(policy, environment, starts, labels, lengths, steps, key=key)
     actions = _act(policy, _context(policy, labels, key), policy.memory(len(starts)), starts, key)[0]
     if base.is_traced(environment, starts.shape[-1], actions.shape[-1]):

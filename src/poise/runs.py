@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 from . import config, origin, storage
 from .algorithms import Problem, find_algorithm
 from .config import Experiment
-from .domains import DOMAINS, Domain, plain
+from .domains import DOMAINS, Domain, find_domain, plain
 from .errors import PoiseError, unknown
 from .evaluation import ROLLOUTS, Checked, Report, base_rates, check, score_seed
 from .labeling import LabelingFunction, label_all, label_space, load_style
@@ -99,20 +99,20 @@ class Run:
     def sample(
         self,
         count: int = 1,
+        words: Mapping[str, str | int] | None = None,
         *,
         start: Sequence[float] | None = None,
         steps: int | None = None,
         seed: int | None = None,
         draw: int = 0,
-        **words: str | int,
     ) -> Trajectories:
-        """Rollouts in the style that the words name, for example speed="slow", destination="near".
+        """Rollouts in the style that the words name, for example {"speed": "slow", "destination": "near"}.
 
         They start at `start`, or where held-out demonstrations of that style start; a style that is not named takes the
         label of the demonstration started from. `seed` picks a trained seed; without it, the best on validation data.
         The labels that were asked for come along as metadata.
         """
-        parts, starts, labels = self._begin(count, start, steps, seed, draw, words)
+        parts, starts, labels = self._begin(count, words or {}, start, steps, seed, draw)
         environment = self.domain.environment or parts["dynamics"]
         made = simulate(
             parts["policy"], environment, starts.starts, labels, starts.lengths, starts.steps, key=jax.random.key(draw)
@@ -120,13 +120,20 @@ class Run:
         return Trajectories(made.states, made.actions, made.lengths, {"labels": labels})
 
     def sample_checked(
-        self, count: int = 1, *, start=None, steps: int | None = None, seed: int | None = None, draw: int = 0, **words
+        self,
+        count: int = 1,
+        words: Mapping[str, str | int] | None = None,
+        *,
+        start: Sequence[float] | None = None,
+        steps: int | None = None,
+        seed: int | None = None,
+        draw: int = 0,
     ) -> Checked:
         """As `sample`, with what λ says of every rollout."""
-        parts, starts, labels = self._begin(count, start, steps, seed, draw, words)
+        parts, starts, labels = self._begin(count, words or {}, start, steps, seed, draw)
         return check(parts, self.domain, self.styles, starts, labels, jax.random.key(draw))
 
-    def _begin(self, count, start, steps, seed, draw, words) -> tuple[Parts, Trajectories, np.ndarray]:
+    def _begin(self, count, words, start, steps, seed, draw) -> tuple[Parts, Trajectories, np.ndarray]:
         if count < 1:
             raise PoiseError(f"sample at least one rollout; got {count}")
         starts, labels = _matching_starts(self.starts, self._wanted(words), count, draw)
@@ -134,12 +141,12 @@ class Run:
             starts = _moved(starts, start, steps)
         return one_run(self.parts, self._place(seed)), starts, labels
 
-    def _wanted(self, words: dict[str, str | int]) -> dict[int, int]:
+    def _wanted(self, words: Mapping[str, str | int]) -> dict[int, int]:
         names = [style.name for style in self.styles]
         for name in words:
             if name not in names:
                 raise unknown("style", name, names)
-        return {names.index(name): self.styles[names.index(name)].index(str(word)) for name, word in words.items()}
+        return {names.index(name): self.styles[names.index(name)].index(word) for name, word in words.items()}
 
     def _place(self, seed: int | None) -> int:
         if seed is None:
@@ -157,8 +164,12 @@ class Run:
         return replace(self, folder=folder)
 
 
-def load_run(folder: str | Path, styles: Sequence[str | LabelingFunction] = ()) -> Run:
-    """The run that a folder holds. A style from a file that has moved since can be named anew, as file.py:function."""
+def load_run(folder: str | Path, styles: Sequence[str | LabelingFunction] = (), domain: Domain | None = None) -> Run:
+    """The run that a folder holds.
+
+    A style from a file that has moved since can be given anew, as file.py:function or as itself; a domain of the
+    user's own must be.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise PoiseError(f"no such run folder: {folder}")
@@ -167,7 +178,7 @@ def load_run(folder: str | Path, styles: Sequence[str | LabelingFunction] = ()) 
     if not (folder / "weights.safetensors").exists():
         raise PoiseError(f"{folder} is not trained to its end yet; start the same `poise train` again to resume it")
     starts = Trajectories.load(folder / "starts.npz")
-    domain = _restore_domain(written, starts)
+    domain = domain or _restore_domain(written, starts)
     fitted = tuple(_restore_style(entry, domain, styles) for entry in written["styles"])
     summary = storage.read_json(folder / "summary.json")
     algorithm = find_algorithm(experiment.algorithm, domain)
@@ -253,7 +264,7 @@ def write_config(folder: Path, experiment: Experiment, styles, domain: Domain, f
     new = {
         "format": FORMAT,
         "experiment": config.to_json(experiment),
-        "domain": domain.name,
+        "domain": {"name": domain.name, "built_in": DOMAINS.get(domain.name) is domain},
         "environment": domain.environment_text,
         "styles": [describe(style) for style in styles],
         "data": fingerprint,
@@ -305,10 +316,17 @@ def write_result(folder: Path, run: Run) -> None:
 
 
 def _restore_domain(written: dict[str, Any], starts: Trajectories) -> Domain:
-    if written["domain"] in DOMAINS:
-        return DOMAINS[written["domain"]]
-    known = plain(starts, written["domain"])
-    return replace(known, dynamics=known.dynamics if written["environment"] == known.environment_text else None)
+    name = written["domain"]["name"]
+    if written["domain"]["built_in"]:
+        return find_domain(name)
+    found = plain(starts, name)
+    for dynamics in (found.dynamics, None):
+        restored = replace(found, dynamics=dynamics)
+        if restored.environment_text == written["environment"]:
+            return restored
+    raise PoiseError(
+        f"this run was trained in the domain {name!r} of the user's own; pass it: load_run(folder, domain=...)"
+    )
 
 
 def _restore_style(entry: dict[str, Any], domain: Domain, given: Sequence[str | LabelingFunction]) -> LabelingFunction:

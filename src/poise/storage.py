@@ -58,8 +58,8 @@ def read_json(path: Path) -> Any:
 def write_tree(path: Path, tree: Any, notes: dict[str, Any]) -> None:
     """Writes the arrays of a tree, keys of random numbers included, and notes, as one safetensors file."""
     arrays = {name: _plain(leaf) for name, leaf in _named(tree)}
-    header = {"notes": json.dumps(notes), "checksum": str(_checksum(arrays))}
-    write_bytes(path, save(arrays, metadata=header))
+    header = {"notes": notes, "checksum": _checksum(arrays)}
+    write_bytes(path, save(arrays, metadata={"poise": json.dumps(header)}))  # one entry: their order is not kept
 
 
 def read_notes(path: Path) -> dict[str, Any]:
@@ -100,14 +100,13 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         raise PoiseError(f"no such file: {path}")
     try:
         with safe_open(path, framework="numpy") as file:
-            header = file.metadata() or {}
+            header = json.loads((file.metadata() or {})["poise"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no dictionary)
-        notes = json.loads(header["notes"])
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise PoiseError(f"{path} is damaged or cut short ({error}); restore it from a copy or train again") from error
-    if str(_checksum(arrays)) != header.get("checksum"):
+    if _checksum(arrays) != header["checksum"]:
         raise PoiseError(f"{path} is damaged: its checksum does not match; restore it from a copy or train again")
-    return arrays, notes
+    return arrays, header["notes"]
 
 
 def _named(tree: Any) -> list[tuple[str, Any]]:

@@ -61,17 +61,7 @@ def prepare(
     if isinstance(splits, Trajectories):
         splits = split(splits, by=experiment.split_by)
     domain = domain or plain(splits.train, Path(experiment.data).stem if experiment.data != IN_MEMORY else "data")
-    chosen = [
-        s if isinstance(s, LabelingFunction) else load_style(s, domain.styles) for s in styles or experiment.styles
-    ]
-    names = [style.name for style in chosen]
-    for name in names:
-        if names.count(name) > 1:
-            raise PoiseError(f"style {name!r} is given twice; give each style once")
-    if not names:
-        raise PoiseError("there is nothing to dial without a style; name one with --styles")
-    if experiment.classes is not None:
-        chosen = [s if s.thresholds is not None else s.with_classes(experiment.classes) for s in chosen]
+    chosen = load_styles(experiment.styles if styles is None else styles, domain, experiment.classes)
     return Task(experiment, splits, domain, tuple(style.fit(splits.train, progress) for style in chosen))
 
 
@@ -83,17 +73,8 @@ def named_domain(domain: str | None, data: str) -> Domain | None:
 
 
 def load_splits(experiment: Experiment) -> Splits:
-    """The experiment's demonstrations: made by a domain or read from a path; a test file is kept for testing alone."""
-    if experiment.data in DOMAINS:
-        source = DOMAINS[experiment.data]
-        assert source.demonstrations is not None
-        demonstrations = source.demonstrations(experiment.count or source.count, 0)
-    elif experiment.data == IN_MEMORY:
-        raise PoiseError("this run was trained on demonstrations in memory; pass the ones to test on")
-    elif not experiment.data.endswith(".npz") and not Path(experiment.data).exists():
-        raise unknown("data", experiment.data, [*DOMAINS, "PATH.npz"])
-    else:
-        demonstrations = Trajectories.load(experiment.data)
+    """The experiment's demonstrations in three parts; those of a test file are kept for testing alone."""
+    demonstrations = load_data(experiment.data, experiment.count)
     if experiment.test is None:
         return split(demonstrations, by=experiment.split_by)
     test = Trajectories.load(experiment.test)
@@ -101,6 +82,38 @@ def load_splits(experiment: Experiment) -> Splits:
     train, *rest = split(demonstrations, (0.9, 0.05, 0.05), by=experiment.split_by)
     held_out = [np.concatenate([getattr(part, k) for part in rest]) for k in ("states", "actions", "lengths")]
     return Splits(train, Trajectories(*held_out), test)
+
+
+def load_data(data: str, count: int | None = None) -> Trajectories:
+    """Demonstrations by name, made by their domain, or by path."""
+    if data in DOMAINS:
+        source = DOMAINS[data]
+        if source.demonstrations is None:
+            raise PoiseError(f"the domain {data!r} makes no demonstrations of its own; give the path of an .npz")
+        if count is not None and count < 1:
+            raise PoiseError(f"--count is at least 1; got {count}")
+        return source.demonstrations(source.count if count is None else count, 0)
+    if data == IN_MEMORY:
+        raise PoiseError("this run was trained on demonstrations in memory; pass the ones to test on")
+    if not data.endswith(".npz") and not Path(data).exists():
+        raise unknown("data", data, [*DOMAINS, "PATH.npz"])
+    return Trajectories.load(data)
+
+
+def load_styles(
+    styles: Sequence[str | LabelingFunction], domain: Domain, classes: int | None
+) -> list[LabelingFunction]:
+    """The named styles, each once, in the number of classes asked for."""
+    chosen = [style if isinstance(style, LabelingFunction) else load_style(style, domain.styles) for style in styles]
+    names = [style.name for style in chosen]
+    if not names:
+        raise PoiseError("there is nothing to dial without a style; name one with --styles NAME or file.py:function")
+    for name in names:
+        if names.count(name) > 1:
+            raise PoiseError(f"style {name!r} is given twice; give each style once")
+    if classes is None:
+        return chosen
+    return [style if style.thresholds is not None else style.with_classes(classes) for style in chosen]
 
 
 def check_sizes(test: Trajectories, known: Trajectories) -> None:

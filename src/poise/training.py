@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Bool, Int, PRNGKeyArray, Shaped
+from jaxtyping import Bool, Int, Key, PRNGKeyArray, Shaped
 
 from .algorithms import Algorithm, Problem, Stage
 from .config import Settings, Training
@@ -48,13 +48,13 @@ class Data(NamedTuple):
 
 
 class State(eqx.Module):
-    """All that changes during training; every array has the runs as its first axis."""
+    """All that changes during training; every array has the runs as its first axis, but inside of one run."""
 
     parts: Parts
     optimiser: Any
-    key: PRNGKeyArray
-    step: Int[Array, " runs"]
-    stopped: Int[Array, " runs"]
+    key: Key[Array, "*runs"]
+    step: Int[Array, "*runs"]
+    stopped: Int[Array, "*runs"]
     """The step of a stage at which a run was stopped because its loss was no longer finite; -1 while it goes on."""
 
 
@@ -100,10 +100,12 @@ def fit(
     settings: Settings,
     *,
     stage: int = 0,
+    wide: Data | None = None,
     weights: dict[str, Array] | None = None,
 ) -> Iterator[Progress]:
-    """Trains all runs, stage by stage; yields before a stage and after every chunk. The last value has the trained parts.
+    """Trains all runs, stage by stage; yields before a stage and after every chunk, last with the trained parts.
 
+    Stages that ask for it draw their batches from `wide` instead of `train`.
     To resume, pass the state and the number of the stage that an earlier `Progress` held.
     """
     weights = weights or {name: jnp.asarray(value) for name, value in asdict(settings.weights).items()}
@@ -111,10 +113,11 @@ def fit(
         steps = settings.training.steps(current.name)
         if number < stage or not steps or not _has_parameters(state.parts, current):
             continue
+        data = wide if current.wide and wide is not None else train
         optimiser = make_optimiser(current, settings.training)
         if state.optimiser is None or number > stage:
             state = begin(state, current, optimiser)
-        run_chunk = compile_stage(current, optimiser, settings, train, validation)
+        run_chunk = compile_stage(current, optimiser, settings, data, validation)
         done = int(state.step[0])
         yield Progress(current.name, number, done, steps, {}, {}, state)  # so that a bar is there while JAX compiles
         while done < steps:
@@ -141,7 +144,7 @@ def make_optimiser(stage: Stage, training: Training) -> optax.GradientTransforma
 def compile_stage(
     stage: Stage, optimiser: optax.GradientTransformation, settings: Settings, train: Data, validation: Data
 ) -> Callable[[State, dict[str, Array], int], tuple[State, Named, Named]]:
-    """A function (state, weights, count) -> (state, losses, validation losses) that takes `count` steps of every run."""
+    """A function (state, weights, count) -> (state, losses, validation losses): `count` steps of every run."""
     axes = Data(None, 0 if train.labels.ndim == 3 else None)  # pyright: ignore[reportArgumentType]
     checked = validation.rows(np.arange(min(VALIDATION_ROWS, len(validation.demonstrations))))
 
@@ -157,7 +160,7 @@ def compile_stage(
         gradient_of = eqx.filter_value_and_grad(objective, has_aux=True)
         (loss, named), gradient = gradient_of(chosen, rest, batch, weights, key_loss)
         updates, moved = optimiser.update(gradient, state.optimiser, chosen)
-        fine = jnp.isfinite(loss) & jnp.isfinite(optax.global_norm(gradient)) & (state.stopped < 0)
+        fine = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(gradient)) & (state.stopped < 0)
         keep = partial(jax.tree.map, lambda new, old: jnp.where(fine, new, old))
         parts = eqx.combine(keep(eqx.apply_updates(chosen, updates), chosen), rest)
         stopped = jnp.where(fine | (state.stopped >= 0), state.stopped, state.step)

@@ -39,7 +39,8 @@ class Trajectories(eqx.Module):
         if states.ndim != 3:
             raise PoiseError(f"states have the shape [N, T+1, S]; got {_shape(states)}")
         if actions is None:
-            actions = states[:, 1:] - states[:, :-1]
+            with np.errstate(invalid="ignore"):
+                actions = states[:, 1:] - states[:, :-1]
         if actions.ndim != 3:
             raise PoiseError(f"actions have the shape [N, T, A]; got {_shape(actions)}")
         rows, steps = len(states), states.shape[1] - 1
@@ -93,14 +94,15 @@ class Trajectories(eqx.Module):
 
     def numpy(self) -> Trajectories:
         """The same as checked arrays of NumPy."""
-        return Trajectories(*(np.asarray(x) for x in (self.states, self.actions, self.lengths)), self.metadata)
+        states, actions, lengths = (np.asarray(x) for x in (self.states, self.actions, self.lengths))
+        return Trajectories(states, actions, lengths, self.metadata)
 
     def save(self, path: str | Path) -> None:
         """Writes the .npz that `load` reads."""
         arrays = {k: np.asarray(getattr(self, k)) for k in ("states", "actions", "lengths")}
         try:
             with open(path, "wb") as file:
-                np.savez_compressed(file, **arrays, **self.metadata)
+                np.savez_compressed(file, allow_pickle=False, **arrays, **self.metadata)
         except OSError as error:
             raise PoiseError(f"cannot write {path}: {error.strerror or error}") from error
 
@@ -160,13 +162,14 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
     if not path.exists():
         raise PoiseError(f"no such file: {path}")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise PoiseError(f"{path} is a single array; save it with np.savez(path, states=...)")
+        file = np.load(path, allow_pickle=False)
+        if isinstance(file, np.ndarray):
+            raise PoiseError(f"{path} is a single array; save it with np.savez(path, states=...)")
+        with file:
             return {name: file[name] for name in file.files}
+    except PoiseError:
+        raise
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, KeyError) as error:
-        if isinstance(error, PoiseError):
-            raise
         raise PoiseError(f"{path} is not a readable .npz of plain arrays ({type(error).__name__}: {error})") from error
 
 

@@ -12,7 +12,9 @@ def states():
 
 
 def test_result_is_finite_float32_of_the_asked_shape(states):
-    assert states.shape == (8192, 25, 2) and states.dtype == np.float32 and np.isfinite(states).all()
+    assert states.shape == (8192, 25, 2)
+    assert states.dtype == np.float32
+    assert np.isfinite(states).all()
     assert simulate_possessions(7, steps=5).shape == (7, 6, 2)
     assert simulate_possessions(0).shape == (0, 25, 2)
 
@@ -27,7 +29,8 @@ def test_row_does_not_depend_on_count(states):
 
 
 def test_players_stay_on_the_half_court(states):
-    assert (states >= 0).all() and (states <= [47, 50]).all()
+    assert (states >= 0).all()
+    assert (states <= [47, 50]).all()
     on_a_line = ((states == 0) | (states == [47, 50])).any(axis=-1)
     assert on_a_line.mean() < 0.002  # they turn before it
 

@@ -1,4 +1,4 @@
-"""Basketball: one offensive player on the half court, 8 s at 3 Hz; positions in feet, next position = position + action.
+"""Basketball: one offensive player on the half court, 8 s at 3 Hz; in feet, next position = position + action.
 
 The demonstrations are simulated (`possessions`), so that everything works out of the box; real tracking data go in by
 path, with this domain's styles, units and presets: `poise train --data games.npz --domain basketball`.
@@ -79,7 +79,7 @@ def _arc(centre: tuple[float, float], radius: float, start: float, stop: float) 
     return tuple((float(centre[0] + radius * np.cos(t)), float(centre[1] + radius * np.sin(t))) for t in turns)
 
 
-_CORNER = float(np.arccos((14.0 - RIM[0]) / 23.75))  # where the three-point arc meets the corner lines
+_CORNER = float(np.arcsin(22.0 / 23.75))  # where the three-point arc meets the corner lines
 HALF_COURT = Scene(
     outlines=(
         ((0, 0), (47, 0), (47, 50), (0, 50), (0, 0)),
@@ -89,7 +89,7 @@ HALF_COURT = Scene(
         ((4, 22), (4, 28)),
         _arc((19, 25), 6, -np.pi / 2, np.pi / 2),
         _arc(RIM, 0.75, 0, 2 * np.pi),
-        _arc(RIM, 23.75, -np.arccos((14.0 - RIM[0]) / 23.75), _CORNER),
+        _arc(RIM, 23.75, -_CORNER, _CORNER),
         _arc((47, 25), 6, np.pi / 2, 3 * np.pi / 2),
     ),
     limits=(-1, 48, -1, 51),

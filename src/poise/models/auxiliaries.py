@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -16,6 +16,7 @@ from ..trajectories import Array, Trajectories
 from .layers import MLP, Linear, Reader, Statistics, gaussian
 
 
+@runtime_checkable
 class Dynamics(Protocol):
     """A next state for a state and an action."""
 

@@ -6,7 +6,7 @@ during a rollout, and `step` draws an action and hands on its memory. Nothing is
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -26,6 +26,7 @@ class Imitation(NamedTuple):
     kl: Float[Array, "batch latent"]
 
 
+@runtime_checkable
 class Policy(Protocol):
     """What training, rollouts and evaluation ask of a policy."""
 

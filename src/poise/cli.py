@@ -1,0 +1,258 @@
+"""The commands: demo, label, train, evaluate, sample. Each is a dataclass of arguments and one short function."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from .config import Experiment
+from .errors import PoiseError
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Trains ctvae and ctvae-style on simulated basketball and writes a report: speed x destination, 3 classes each."""
+
+    out: Path = Path("demo")
+    """Where report.html, report.json and the runs go; a demo that was interrupted goes on from there."""
+    seeds: int = 2
+    """Seeds of each algorithm."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """Shows what styles make of demonstrations: balance, coverage, correlation and support, with warnings."""
+
+    data: str = "basketball"
+    """Demonstrations: the name of a domain that makes its own, or the path of an .npz."""
+    domain: str | None = None
+    """Where styles come from when `data` is a path (for example: basketball)."""
+    styles: tuple[str, ...] = ()
+    """Styles by name, or as file.py:function; all of the domain's if none is given."""
+    classes: int | None = None
+    """Classes of every style that sets no thresholds of its own."""
+    count: int | None = None
+    """How many demonstrations a domain makes."""
+    picture: Path | None = None
+    """Where to draw histograms of the scores with their thresholds (.png, .svg or .pdf)."""
+    json: bool = False
+    """Prints JSON instead of a page."""
+
+
+@dataclass(frozen=True)
+class Train:
+    """Trains a policy that can be dialled; the same command resumes a run that was interrupted."""
+
+    experiment: Annotated[Experiment, tyro.conf.arg(name="")] = field(default_factory=Experiment)
+    out: Path | None = None
+    """The run folder; runs/DATA-ALGORITHM if not given."""
+    json: bool = False
+    """Prints the run's summary as JSON."""
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Scores a run with the true labeling functions in the true environment; writes report.json and report.html."""
+
+    run: tyro.conf.Positional[Path]
+    """The run folder."""
+    data: Path | None = None
+    """Other demonstrations (.npz) to test on; the run's own test demonstrations if not given."""
+    rollouts: int = 4000
+    """Rollouts a seed."""
+    draw: int = 0
+    """Seed of the rollouts' randomness."""
+    styles: tuple[str, ...] = ()
+    """Where to find styles whose file has moved, as file.py:function."""
+    out: Path | None = None
+    """Folder of report.json and report.html; the run folder if not given."""
+    json: bool = False
+    """Prints the report as JSON instead of a table."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rolls a run out in the styles you ask for, as numbers and as a picture."""
+
+    run: tyro.conf.Positional[Path]
+    """The run folder."""
+    style: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """A style in words, such as speed=slow; repeat it for several. Others take what the start's demonstration had."""
+    count: int = 100
+    """How many rollouts."""
+    start: tuple[float, ...] | None = None
+    """A state to start from; where demonstrations of that style start if not given."""
+    steps: int | None = None
+    """Steps of a rollout; as many as the demonstrations have if not given."""
+    styles: tuple[str, ...] = ()
+    """Where to find styles whose file has moved, as file.py:function."""
+    seed: int | None = None
+    """Which trained seed; the best on validation demonstrations if not given."""
+    draw: int = 0
+    """Seed of the rollouts' randomness."""
+    out: Path | None = None
+    """Where to write the rollouts (.npz)."""
+    picture: Path | None = None
+    """Where to draw the rollouts (.png, .svg or .pdf)."""
+    json: bool = False
+    """Prints the share of rollouts that obey, and where files went, as JSON."""
+
+
+def demo(arguments: Demo) -> None:
+    """make demo."""
+    from .demo import run_demo
+
+    run_demo(arguments.out, arguments.seeds)
+
+
+def label(arguments: Label) -> None:
+    """poise label."""
+    from .domains import plain
+    from .inspection import Inspection
+    from .tasks import load_data, load_styles, named_domain
+
+    domain = named_domain(arguments.domain, arguments.data)
+    demonstrations = load_data(arguments.data, arguments.count)
+    domain = domain or plain(demonstrations)
+    styles = load_styles(arguments.styles or tuple(domain.styles), domain, arguments.classes)
+    seen = Inspection.of(styles, demonstrations, progress=not arguments.json)
+    if arguments.picture:
+        from .plots import draw_scores, save
+
+        save(draw_scores(seen), arguments.picture)
+    _say(seen, arguments.json)
+
+
+def train(arguments: Train) -> None:
+    """poise train."""
+    from .jobs import train_task
+    from .tasks import prepare
+
+    experiment = arguments.experiment
+    out = arguments.out or Path("runs") / f"{Path(experiment.data).stem}-{experiment.algorithm}"
+    task = prepare(experiment, progress=not arguments.json)
+    run = train_task(task, out, progress=not arguments.json)
+    stopped = {str(seed): where for seed, where in zip(run.seeds, run.stopped, strict=True) if where}
+    if arguments.json:
+        summary = {"run": str(out), "seeds": run.seeds, "stopped": stopped, "best_seed": run.seeds[run.best]}
+        return _say({**summary, "seconds": round(run.seconds, 1)}, True)
+    print(f"trained {experiment.algorithm}, {len(run.seeds)} seed(s), in {run.seconds:.0f} s: {out}")
+    for seed, where in stopped.items():
+        print(f"seed {seed} was stopped at {where}: its loss was not finite")
+    example = " ".join(f"--style {style.name}={style.classes[0]}" for style in run.styles)
+    print(f"next: poise evaluate {out}   or   poise sample {out} {example} --picture rollouts.png")
+
+
+def evaluate(arguments: Evaluate) -> None:
+    """poise evaluate."""
+    from .report import write_report
+    from .runs import load_run
+    from .trajectories import Trajectories
+
+    if arguments.rollouts < 1:
+        raise PoiseError(f"--rollouts is at least 1; got {arguments.rollouts}")
+    run = load_run(arguments.run, arguments.styles)
+    test = None if arguments.data is None else Trajectories.load(arguments.data)
+    report = run.evaluate(test, arguments.rollouts, arguments.draw)
+    folder = arguments.out or arguments.run
+    write_report(folder, report, [run])
+    _say(report.to_json() if arguments.json else report, arguments.json)
+    if not arguments.json:
+        print(f"\nreport: {folder / 'report.html'}, {folder / 'report.json'}")
+
+
+def sample(arguments: Sample) -> None:
+    """poise sample."""
+    from .labeling import parse_words
+    from .runs import load_run
+
+    run = load_run(arguments.run, arguments.styles)
+    words = parse_words(arguments.style, run.styles)
+    more = {"start": arguments.start, "steps": arguments.steps, "seed": arguments.seed, "draw": arguments.draw}
+    checked = run.sample_checked(arguments.count, words, **more)
+    if arguments.out:
+        checked.rollouts.save(arguments.out)
+    if arguments.picture:
+        from .plots import draw_rollouts, save
+
+        title = ", ".join(arguments.style) or "styles of the starts"
+        save(draw_rollouts([(title, checked)], run.domain.scene), arguments.picture)
+    right = {style.name: float(checked.right[:, i].mean()) for i, style in enumerate(run.styles)}
+    files = [str(path) for path in (arguments.out, arguments.picture) if path]
+    joint = float(checked.right.all(axis=1).mean())
+    if arguments.json:
+        return _say({"rollouts": arguments.count, "joint": joint, "by_style": right, "files": files}, True)
+    each = ", ".join(f"{name} {share:.0%}" for name, share in right.items())
+    print(f"{arguments.count} rollouts; {joint:.0%} show all labels asked for ({each})")
+    for path in files:
+        print(f"wrote {path}")
+
+
+COMMANDS = {Demo: demo, Label: label, Train: train, Evaluate: evaluate, Sample: sample}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs one command; bad input is one line on standard error and exit code 2."""
+    words = list(sys.argv[1:] if words is None else words)
+    try:
+        arguments = parse(words)
+        COMMANDS[type(arguments)](arguments)
+    except PoiseError as error:
+        print(f"poise: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("poise: interrupted; start the same command again to go on", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe went away, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def parse(words: Sequence[str]) -> Any:
+    """The arguments of the command that the words name; train starts from the presets of the data's domain."""
+    defaults: dict[type, Any] = {Train: _preset(words)} if words and words[0] == "train" else {}
+    commands = tuple(
+        Annotated[
+            kind,
+            tyro.conf.subcommand(name=kind.__name__.lower(), default=defaults.get(kind, tyro.MISSING_NONPROP)),
+        ]
+        for kind in COMMANDS
+    )
+    return tyro.cli(
+        _union(commands),  # pyright: ignore[reportArgumentType]
+        args=list(words),
+        prog="poise",
+        description="Policies you can dial: learn from demonstrations, ask for a style, get rollouts that show it.",
+        config=(tyro.conf.OmitArgPrefixes,) if words and words[0] != "train" else (),
+    )
+
+
+def _preset(words: Sequence[str]) -> Train:
+    from .domains import DOMAINS
+
+    named = {word: value for word, value in itertools.pairwise(words) if word in ("--data", "--domain")}
+    domain = DOMAINS.get(named.get("--domain") or named.get("--data") or Experiment.data)
+    return Train(Experiment(settings=domain.settings)) if domain else Train(Experiment(styles=()))
+
+
+def _union(kinds: tuple[Any, ...]) -> Any:
+    from typing import Union
+
+    return Union[kinds]  # noqa: UP007  (a union of a table)
+
+
+def _say(value: Any, as_json: bool) -> None:
+    plain = value.to_json() if as_json and hasattr(value, "to_json") else value
+    print(json.dumps(plain, indent=1) if as_json else plain)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""Shared by all tests: shapes and types are checked at run time, and a few tiny runs are trained once."""
+
+from __future__ import annotations
+
+import jax
+import jaxtyping
+import numpy as np
+import pytest
+
+jax.config.update("jax_disable_most_optimizations", True)  # tests compile much and compute little
+jaxtyping.install_import_hook("poise", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+
+import poise  # noqa: E402  (after the hook)
+from poise.config import Network, Settings, Training  # noqa: E402
+
+TINY = Settings(
+    network=Network(hidden=8, layers=(8,), dynamics_layers=(8,)),
+    training=Training(policy_steps=4, labeler_steps=4, dynamics_steps=4, batch=8, chunk=2),
+)
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Settings:
+    """Settings that train in a moment."""
+    return TINY
+
+
+def wander(count: int, steps: int = 6, size: int = 2, seed: int = 0) -> poise.Trajectories:
+    """Random walks."""
+    random = np.random.default_rng(seed)
+    states = random.normal(size=(count, steps + 1, size)).cumsum(axis=1)
+    return poise.Trajectories(states)
+
+
+@pytest.fixture(scope="session")
+def walks() -> poise.Trajectories:
+    """Sixty random walks in the plane."""
+    return wander(60)
+
+
+@pytest.fixture(scope="session")
+def ragged() -> poise.Trajectories:
+    """Random walks of different lengths, with nonsense beyond them."""
+    made = wander(40, steps=7, seed=1)
+    lengths = np.random.default_rng(2).integers(1, 8, size=40)
+    states, actions = np.array(made.states), np.array(made.actions)
+    for row, length in enumerate(lengths):
+        states[row, length + 1 :] = np.nan
+        actions[row, length:] = np.inf
+    return poise.Trajectories(states, actions, lengths)
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory) -> poise.Run:
+    """A tiny ctvae-style run of two seeds on simulated basketball, in a folder."""
+    folder = tmp_path_factory.mktemp("runs") / "style"
+    return poise.train("ctvae-style", seeds=2, count=300, settings=TINY, out=folder, progress=False)

@@ -1,0 +1,84 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import TINY, wander
+
+from poise import Trajectories
+from poise.config import Network
+from poise.labeling import Categories, LabelSpace
+from poise.models import RNN, TVAE, Policy, Statistics
+
+SPACE = LabelSpace((Categories(3),))
+NETWORKS = {
+    "recurrent": TINY.network,
+    "markov, one variance": Network(hidden=8, layers=(8,), decoder="markov", variance="global"),
+}
+
+
+@pytest.fixture(
+    params=[(kind, name) for kind in (TVAE, RNN) for name in NETWORKS], ids=lambda p: f"{p[0].__name__} {p[1]}"
+)
+def policy(request):
+    kind, name = request.param
+    return kind(Statistics.of(wander(50)), SPACE, NETWORKS[name], key=jax.random.key(0))
+
+
+def test_every_policy_keeps_the_contract(policy, walks):
+    assert isinstance(policy, Policy)
+    labels = jnp.zeros((len(walks), 1), jnp.int32)
+    seen = policy.imitate(walks.arrays, labels, jax.random.key(0))
+    assert seen.nld.shape == (60,)
+    context, memory = policy.context(labels, jax.random.key(1)), policy.memory(60)
+    action, after = policy.step(context, memory, jnp.asarray(walks.starts), jax.random.key(2))
+    assert action.shape == (60, 2)
+    assert after.shape == memory.shape
+
+
+def test_padding_never_matters(policy, ragged):
+    labels, key = jnp.zeros((1, 1), jnp.int32), jax.random.key(0)
+    for row in range(6):
+        length = int(ragged.lengths[row])
+        padded = ragged[[row]].arrays
+        short = Trajectories(ragged.states[[row], : length + 1], ragged.actions[[row], :length]).arrays
+        for one, other in zip(policy.imitate(padded, labels, key), policy.imitate(short, labels, key), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_nld_is_in_the_units_of_the_action(walks):
+    """In other units a density changes by the units' logarithm, whatever the model sees inside."""
+    feet = Trajectories(np.asarray(walks.states) * 10, np.asarray(walks.actions) * 10)
+    labels, key = jnp.zeros((60, 1), jnp.int32), jax.random.key(3)
+    nld = [
+        RNN(Statistics.of(data), SPACE, TINY.network, key=jax.random.key(0)).imitate(data.arrays, labels, key).nld
+        for data in (walks, feet)
+    ]
+    np.testing.assert_allclose(nld[1] - nld[0], 6 * 2 * np.log(10), rtol=1e-3)
+
+
+def test_imitation_sees_the_actions_that_step_would_draw(walks):
+    """The density told for demonstrations is that of the very distribution that `step` samples from."""
+    policy = RNN(Statistics.of(walks), SPACE, TINY.network, key=jax.random.key(0))
+    labels = jnp.ones((60, 1), jnp.int32)
+    context, memory, total = policy.context(labels, jax.random.key(0)), policy.memory(60), 0.0
+    for t in range(walks.steps):
+        state, action = jnp.asarray(walks.states[:, t]), jnp.asarray(walks.actions[:, t])
+        standard = policy.decoder.statistics.action
+        total += policy.decoder.act(context, memory, state).nld(standard(action)) + jnp.log(standard.deviation).sum()
+        memory = policy.decoder.remember(memory, state, action)
+    np.testing.assert_allclose(policy.imitate(walks.arrays, labels, jax.random.key(0)).nld, total, rtol=1e-4)
+
+
+def test_a_blind_encoder_does_not_see_labels(walks):
+    for blind in (False, True):
+        policy = TVAE(Statistics.of(walks), SPACE, TINY.network, key=jax.random.key(0), blind_encoder=blind)
+        means = [policy.encode(walks.arrays, jnp.full((60, 1), k)).mean for k in (0, 2)]
+        assert np.allclose(*means) == blind
+
+
+def test_labels_reach_the_action(policy, walks):
+    starts, key = jnp.asarray(walks.starts), jax.random.key(0)
+    actions = [
+        policy.step(policy.context(jnp.full((60, 1), k), key), policy.memory(60), starts, key)[0] for k in (0, 2)
+    ]
+    assert np.abs(actions[0] - actions[1]).max() > 1e-3

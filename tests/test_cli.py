@@ -1,0 +1,184 @@
+"""Commands as a user types them; bad input gets one line on standard error and exit code 2."""
+
+import json
+
+import numpy as np
+import pytest
+
+from poise.cli import main
+from poise.trajectories import Trajectories
+
+SIZES = {
+    "network.hidden": 8,
+    "network.layers": 8,
+    "training.policy-steps": 4,
+    "training.labeler-steps": 4,
+    "training.dynamics-steps": 4,
+    "training.batch": 8,
+}
+SMALL = [word for name, value in SIZES.items() for word in (f"--settings.{name}", str(value))]
+
+
+def say(capsys, *words):
+    code = main([str(word) for word in words])
+    seen = capsys.readouterr()
+    return code, seen.out, seen.err
+
+
+def refused(capsys, *words):
+    """The one line that a bad command gets."""
+    code, _, err = say(capsys, *words)
+    lines = [line for line in err.strip().splitlines() if line]
+    assert code == 2
+    assert len(lines) == 1, err
+    assert "Traceback" not in err
+    return lines[0]
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A user's own .npz: random walks with a column of games."""
+    states = np.random.default_rng(0).normal(size=(90, 7, 2)).cumsum(axis=1)
+    np.savez(tmp_path / "walks.npz", states=states, game=np.repeat(np.arange(30), 3))
+    return tmp_path / "walks.npz"
+
+
+@pytest.fixture
+def style(tmp_path):
+    """A user's own file of styles, in plain Python."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "def reach(states, actions):\n    return max(abs(x) for x in states[:, 0])\n\n"
+        "def broken(states, actions):\n    return 1 / 0\n\n"
+        "def nan(states, actions):\n    return float('nan')\n\n"
+        "def steps(states, actions):\n    return actions[:, 0]\n\n"
+        "def constant(states, actions):\n    return 1.0\n\n"
+        "def coin(states, actions):\n    return float(states[0, 0] > 0)\n"
+    )
+    return file
+
+
+@pytest.mark.parametrize("command", ["", "demo", "label", "train", "evaluate", "sample"])
+def test_every_command_has_help(capsys, command):
+    with pytest.raises(SystemExit) as stop:
+        main([*command.split(), "--help"])
+    assert stop.value.code == 0
+    assert "usage: poise" in capsys.readouterr().out
+
+
+def test_own_data_and_own_style_are_trained_evaluated_and_sampled(capsys, data, style, tmp_path):
+    out = tmp_path / "run"
+    code, told, _ = say(
+        capsys,
+        "train",
+        "--data",
+        data,
+        "--styles",
+        f"{style}:reach",
+        "--classes",
+        2,
+        "--split-by",
+        "game",
+        "--out",
+        out,
+        *SMALL,
+    )
+    assert code == 0
+    assert "next: poise evaluate" in told
+    code, told, _ = say(capsys, "evaluate", out, "--rollouts", 20)
+    assert code == 0
+    assert "next state = state + action" in told
+    assert (out / "report.html").exists()
+    code, told, _ = say(
+        capsys, "evaluate", out, "--rollouts", 20, "--data", data, "--json", "--out", tmp_path / "other"
+    )
+    assert json.loads(told)["test"] == 90
+    picture, npz = tmp_path / "a.png", tmp_path / "a.npz"
+    code, told, _ = say(
+        capsys, "sample", out, "--style", "reach=high", "--count", 5, "--picture", picture, "--out", npz
+    )
+    assert code == 0
+    assert len(Trajectories.load(npz)) == 5
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    code, told, _ = say(capsys, "sample", out, "--style", "reach=low", "--count", 5, "--json")
+    assert json.loads(told)["rollouts"] == 5
+
+
+def test_label_tells_of_balance_correlation_and_support(capsys, tmp_path):
+    code, told, _ = say(capsys, "label", "--count", 500, "--picture", tmp_path / "scores.png")
+    assert code == 0
+    for word in ("speed", "slow", "rank correlation", "joint styles", "warning"):
+        assert word in told
+    code, told, _ = say(capsys, "label", "--count", 500, "--styles", "speed", "--json")
+    assert json.loads(told)["styles"][0]["counts"] == [167, 166, 167]
+
+
+def test_bad_data_is_refused_in_one_line(capsys, tmp_path):
+    bad = {
+        "gone.npz": (None, "no such file"),
+        "text.npz": (b"hello", "not a readable .npz"),
+        "shape.npz": ({"states": np.zeros((5, 4))}, "states have the shape"),
+        "nan.npz": ({"states": np.full((5, 4, 2), np.nan)}, "must be finite"),
+        "one.npz": ({"states": np.zeros((1, 4, 2))}, "at least 3 trajectories"),
+        "still.npz": ({"states": np.zeros((5, 1, 2))}, "got T = 0"),
+        "odd.npz": ({"states": np.zeros((5, 4, 2)), "actions": np.zeros((5, 4, 2))}, "one more state than actions"),
+    }
+    for name, (content, message) in bad.items():
+        if isinstance(content, bytes):
+            (tmp_path / name).write_bytes(content)
+        elif content is not None:
+            np.savez(tmp_path / name, **content)
+        assert message in refused(
+            capsys, "train", "--data", tmp_path / name, "--domain", "basketball", "--out", tmp_path / "r"
+        )
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("broken", "raised ZeroDivisionError on trajectory 0"),
+        ("nan", "returned nan"),
+        ("steps", "must return one number a trajectory"),
+        ("constant", "one class only"),
+        ("coin", "2 distinct scores, too few for 3 classes"),
+        ("reech", "did you mean 'reach'"),
+    ],
+)
+def test_a_bad_style_is_refused_in_one_line(capsys, data, style, function, message):
+    assert message in refused(capsys, "label", "--data", data, "--styles", f"{style}:{function}")
+
+
+def test_unknown_names_get_a_suggestion(capsys, run, tmp_path):
+    out = ("--out", tmp_path / "r")
+    cases = [
+        (("train", "--algorithm", "ctvae-sytle", *out), "did you mean 'ctvae-style'"),
+        (("train", "--data", "basketbal", *out), "did you mean 'basketball'"),
+        (("train", "--domain", "basketbal", "--data", "x.npz", *out), "did you mean 'basketball'"),
+        (("train", "--styles", "sped", *out), "did you mean 'speed'"),
+        (("train", "--styles", "speed", "speed", *out), "given twice"),
+        (("train", "--seeds", 0, *out), "at least one seed"),
+        (("train", "--classes", 1, *out), "at least 2 classes"),
+        (("train", "--settings.training.batch", 0, *out), "training.batch must be above 0"),
+        (("sample", run.folder, "--style", "speed=slwo"), "did you mean 'slow'"),
+        (("sample", run.folder, "--style", "speed"), "name=class"),
+        (("sample", run.folder, "--picture", tmp_path / "a.xyz"), "a.xyz"),
+        (("sample", tmp_path / "none"), "no such run folder"),
+        (("evaluate", tmp_path), "not a run folder"),
+        (("evaluate", run.folder, "--rollouts", 0), "at least 1"),
+        (("label", "--count", 0), "at least 1"),
+    ]
+    for words, message in cases:
+        assert message in refused(capsys, *words)
+
+
+def test_presets_come_from_the_domain_of_the_data(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--data", "mine.npz", "--help"])
+    assert "--settings.network.hidden" in capsys.readouterr().out
+
+
+def test_a_word_that_is_no_command_ends_with_code_2(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["trian"])
+    assert stop.value.code == 2

@@ -1,0 +1,173 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poise import DOMAINS, Trajectories, evaluation, labeling_function
+from poise.domains import Domain, integrator
+from poise.evaluation import Share, base_rates, check, draw_starts, explain, score_seed, spread
+from poise.labeling import label_all
+from poise.models import Imitation, KnownDynamics
+
+BASKETBALL = DOMAINS["basketball"]
+
+
+@labeling_function(classes=("left", "right"), thresholds=(0.0,))
+def side(states, actions):
+    return states[-1, 0] - states[0, 0]
+
+
+@labeling_function(classes=("down", "up"), thresholds=(0.0,))
+def rise(states, actions):
+    return states[-1, 1] - states[0, 1]
+
+
+class Oracle:
+    """A policy that walks where the labels point, or, blind, anywhere."""
+
+    def __init__(self, blind=False):
+        self.blind = blind
+
+    def imitate(self, demonstrations, labels, key):
+        return Imitation(jnp.ones(len(labels)) * 12.0, jnp.ones((len(labels), 2)))
+
+    def context(self, labels, key):
+        random = jax.random.bernoulli(key, 0.5, labels.shape).astype(jnp.int32)
+        return 2.0 * (random if self.blind else labels) - 1.0
+
+    def memory(self, batch):
+        return jnp.zeros((batch, 0))
+
+    def step(self, context, memory, state, key):
+        return context, memory
+
+
+@pytest.fixture(scope="module")
+def demonstrations():
+    random = np.random.default_rng(0)
+    actions = np.repeat(random.choice([-1.0, 1.0], size=(600, 1, 2)), 4, axis=1)
+    return Trajectories(np.concatenate([np.zeros((600, 1, 2)), actions.cumsum(axis=1)], axis=1))
+
+
+def scored(policy, demonstrations, **more):
+    styles = (side, rise)
+    parts = {"policy": policy, "dynamics": KnownDynamics(integrator)}
+    return score_seed(
+        parts, 0, Domain("flat"), styles, demonstrations, label_all(styles, demonstrations), rollouts=1000, **more
+    )
+
+
+def test_an_oracle_scores_one(demonstrations):
+    score = scored(Oracle(), demonstrations)
+    assert score.joint.value == score.joint_independent.value == 1.0
+    assert all(share.value == 1.0 for share in score.by_style.values())
+    assert all(share.value == 1.0 for classes in score.by_class.values() for share in classes.values())
+    assert score.joint.low < 1.0
+
+
+def test_a_blind_policy_scores_the_base_rate(demonstrations):
+    score = scored(Oracle(blind=True), demonstrations)
+    labels = label_all((side, rise), demonstrations)
+    base = base_rates(demonstrations, labels, demonstrations, labels)["independent"]
+    assert base == pytest.approx(0.25, abs=0.01)
+    assert score.joint.value == pytest.approx(base, abs=0.045)
+    assert score.joint_independent.value == pytest.approx(base, abs=0.045)
+    assert score.by_style["side"].value == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_base_rate_knows_what_a_start_gives_away():
+    """Where the start decides the label, a policy that ignores labels is right all the same."""
+    random = np.random.default_rng(0)
+    start = random.choice([-5.0, 5.0], size=(200, 1, 1))
+    states = np.concatenate([start, start * 2], axis=1) * np.ones((1, 1, 2))
+    data = Trajectories(states)
+    labels = label_all((side,), data)
+    assert base_rates(data, labels, data, labels)["own"] == 1.0
+    assert base_rates(data, labels, data, labels)["independent"] == pytest.approx(0.5, abs=0.02)
+
+
+def test_equal_starts_are_replayed_at_random():
+    """With one start for all, the base rate is the chance that two demonstrations agree, whatever the order."""
+    actions = np.where(np.arange(400) < 120, 1.0, -1.0)[:, None, None] * np.ones((1, 1, 2))
+    data = Trajectories(np.concatenate([np.zeros((400, 1, 2)), actions], axis=1))
+    labels = label_all((side,), data)
+    assert base_rates(data, labels, data, labels)["own"] == pytest.approx(0.3**2 + 0.7**2, abs=0.06)
+
+
+def test_a_rollout_that_leaves_the_finite_numbers_is_wrong(demonstrations):
+    class Wild(Oracle):
+        def step(self, context, memory, state, key):
+            return context * jnp.where(jnp.arange(len(context)) % 2, 1.0, jnp.inf)[:, None], memory
+
+    labels = label_all((side, rise), demonstrations)
+    parts = {"policy": Wild(), "dynamics": KnownDynamics(integrator)}
+    seen = check(parts, Domain("flat"), (side, rise), demonstrations, labels, jax.random.key(0))
+    assert seen.right[1::2].all()
+    assert not seen.right[::2].any()
+    assert seen.finite.tolist() == [False, True] * 300
+
+
+def test_nld_and_kl_are_told_per_step_and_in_the_domains_units(demonstrations):
+    labels = label_all((side, rise), demonstrations)
+    plain = explain(Oracle(), Domain("flat"), demonstrations, labels, jax.random.key(0))
+    assert plain == pytest.approx((12 / 4, 2 / 4))
+    scaled = explain(Oracle(), Domain("flat", units=(94.0, 50.0)), demonstrations, labels, jax.random.key(0))
+    assert scaled[0] == pytest.approx(3 - np.log(94) - np.log(50))
+
+
+def test_lengths_weigh_as_many_steps_as_they_have(ragged):
+    labels = np.zeros((len(ragged), 1), np.int32)
+    nld, _ = explain(Oracle(), Domain("flat"), ragged, labels, jax.random.key(0))
+    assert nld == pytest.approx(12 * len(ragged) / ragged.lengths.sum())
+
+
+@given(st.integers(1, 400), st.floats(0, 1))
+def test_an_interval_holds_its_value_and_narrows_with_more_rollouts(count, share):
+    successes = np.arange(count) < round(share * count)
+    small, large = Share.of(successes), Share.of(np.repeat(successes, 100))
+    assert 0 <= small.low <= small.value <= small.high <= 1
+    assert large.high - large.low < small.high - small.low
+
+
+def test_wilsons_interval_by_hand():
+    share = Share.of(np.arange(10) < 8)
+    assert (share.low, share.high) == (pytest.approx(0.4902, abs=1e-3), pytest.approx(0.9433, abs=1e-3))
+
+
+def test_starts_are_drawn_without_repeats_while_they_last():
+    chosen, shuffled = draw_starts(50, 120, 0)
+    assert len(set(chosen[:50].tolist())) == len(set(chosen[50:100].tolist())) == 50
+    assert len(shuffled) == 120
+    np.testing.assert_array_equal(draw_starts(50, 120, 0)[0], chosen)
+
+
+def test_spread_is_min_median_max():
+    assert spread([0.3, 0.9, 0.5]) == {"min": 0.3, "median": 0.5, "max": 0.9}
+
+
+def test_a_report_has_the_fields_that_others_read(run):
+    report = run.evaluate(rollouts=64)
+    told = report.to_json()
+    seeds = told["algorithms"]["ctvae-style"]["seeds"]
+    assert [seed["seed"] for seed in seeds] == [0, 1]
+    for seed in seeds:
+        assert {"seed", "joint", "joint_independent", "by_style", "nld", "kl"} <= set(seed)
+        assert set(seed["by_style"]) == set(seed["believed"]) == {"speed", "destination"}
+        assert seed["joint_interval"][0] <= seed["joint"] <= seed["joint_interval"][1]
+    joint = told["algorithms"]["ctvae-style"]["joint"]
+    assert joint["min"] <= joint["median"] <= joint["max"]
+    assert {"versions", "hardware", "command", "commit", "seconds", "environment", "base_rate"} <= set(told)
+    assert "ctvae-style" in str(report)
+
+
+def test_an_evaluation_is_the_same_twice(run):
+    one, two = (run.evaluate(rollouts=64).to_json()["algorithms"] for _ in range(2))
+    assert one == two
+
+
+def test_a_believing_labeler_is_told_apart_from_the_truth(run):
+    score = run.evaluate(rollouts=64).algorithms["ctvae-style"][0]
+    assert score.believed is not None
+    assert evaluation.ROLLOUTS == 4000

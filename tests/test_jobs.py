@@ -1,0 +1,137 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TINY
+
+import poise
+from poise import PoiseError, storage
+
+JOB = """
+import sys
+from poise import Network, Settings, Training, train
+from poise import jobs
+jobs.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+settings = Settings(
+    network=Network(hidden=8, layers=(8,)),
+    training=Training(policy_steps=240, labeler_steps=120, batch=8, chunk=3),
+)
+train("ctvae-style", seeds=2, count=300, settings=settings, out=sys.argv[1], progress=False)
+"""
+
+
+def job(folder: Path, code: str = JOB) -> subprocess.Popen:
+    environment = {**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(folder)], stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def wait_for(path: Path, lines: int, process: subprocess.Popen) -> None:
+    """Waits until a job has logged that many lines."""
+    for _ in range(1200):
+        if path.exists() and path.read_text().count("\n") >= lines:
+            return
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        time.sleep(0.05)
+    raise AssertionError(f"{path} never had {lines} lines")
+
+
+@pytest.mark.slow
+def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    reference = job(whole)
+    for lines in (5, 60):  # once while the labeler trains, once while the policy does
+        killed = job(cut)
+        wait_for(cut / "metrics.jsonl", lines, killed)
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+        assert not (cut / "weights.safetensors").exists()
+    assert reference.wait() == 0
+    last = job(cut)
+    assert last.wait() == 0, last.stderr and last.stderr.read()
+    assert (cut / "weights.safetensors").read_bytes() == (whole / "weights.safetensors").read_bytes()
+    steps = [
+        [(e["stage"], e["step"], e["losses"]) for e in map(json.loads, (f / "metrics.jsonl").read_text().splitlines())]
+        for f in (cut, whole)
+    ]
+    assert steps[0] == steps[1]
+    assert not (cut / "checkpoint.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_two_processes_do_not_train_in_one_folder(tmp_path):
+    first = job(tmp_path)
+    wait_for(tmp_path / "metrics.jsonl", 1, first)
+    with pytest.raises(PoiseError, match="another process is training in"):
+        poise.train("ctvae-style", seeds=2, count=300, settings=TINY, out=tmp_path, progress=False)
+    first.kill()
+    first.wait()
+
+
+def test_a_finished_run_is_not_trained_again(run):
+    before = (run.folder / "weights.safetensors").stat().st_mtime_ns
+    again = poise.train("ctvae-style", seeds=2, count=300, settings=TINY, out=run.folder, progress=False)
+    assert (run.folder / "weights.safetensors").stat().st_mtime_ns == before
+    np.testing.assert_array_equal(again.sample(3).states, run.sample(3).states)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"algorithm": "ctvae"}, r"another experiment \(algorithm: ctvae-style, not ctvae\); choose another --out"),
+        ({"seeds": 3}, r"another experiment \(seeds: 2, not 3\)"),
+        ({"count": 301}, "another experiment"),
+    ],
+)
+def test_a_folder_keeps_one_experiment(run, change, message):
+    asked = {"algorithm": "ctvae-style", "seeds": 2, "count": 300, "settings": TINY, **change}
+    with pytest.raises(PoiseError, match=message):
+        poise.train(out=run.folder, progress=False, **asked)
+
+
+def test_a_damaged_checkpoint_is_told_and_left_alone(run, tmp_path):
+    import shutil
+
+    folder = shutil.copytree(run.folder, tmp_path / "run")
+    (folder / "weights.safetensors").rename(folder / "checkpoint.safetensors")
+    cut = (folder / "checkpoint.safetensors").read_bytes()[:-9]
+    (folder / "checkpoint.safetensors").write_bytes(cut)
+    with pytest.raises(PoiseError, match=r"checkpoint.safetensors is damaged or cut short"):
+        poise.train("ctvae-style", seeds=2, count=300, settings=TINY, out=folder, progress=False)
+    assert (folder / "checkpoint.safetensors").read_bytes() == cut
+
+
+def test_metrics_have_one_line_a_chunk_and_one_value_a_seed(run):
+    lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["stage"], line["step"]) for line in lines] == [(s, n) for s in ("labeler", "policy") for n in (2, 4)]
+    assert all(len(values) == 2 for line in lines for values in line["losses"].values())
+    assert set(lines[-1]["losses"]) == set(lines[-1]["validation"]) == {"nld", "kl", "style"}
+
+
+def test_a_run_folder_says_where_it_comes_from(run):
+    written = storage.read_json(run.folder / "config.json")
+    assert written["format"] == 1
+    assert written["versions"]["jax"]
+    assert [style["name"] for style in written["styles"]] == ["speed", "destination"]
+    assert all(len(style["thresholds"]) == 2 for style in written["styles"])
+
+
+def test_progress_is_shown_with_the_main_figures(capsys):
+    poise.train("rnn", seeds=1, count=100, settings=TINY)
+    shown = capsys.readouterr().err
+    assert "rnn policy" in shown
+    assert "nld=" in shown
+
+
+def test_the_best_seed_is_chosen_on_validation_data(run):
+    assert run.best in (0, 1)
+    assert len(run.starts) == 30  # a tenth of 300: validation, not test
+    tested = {row.tobytes() for row in np.asarray(run.splits().test.states)}
+    assert not any(row.tobytes() in tested for row in np.asarray(run.starts.states))

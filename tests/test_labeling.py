@@ -1,0 +1,206 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import wander
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poise import DOMAINS, LabelingFunction, PoiseError, Trajectories, labeling_function
+from poise.labeling import Categories, LabelSpace, label_all, label_space, load_style, parse_words, score_all, traced
+
+STYLES = list(DOMAINS["basketball"].styles.values())
+
+
+@labeling_function(classes=("short", "long"))
+def path_in_jax(states, actions):
+    return jnp.linalg.norm(actions, axis=-1).sum()
+
+
+@labeling_function(classes=("short", "long"))
+def path_in_numpy(states, actions):
+    return np.linalg.norm(actions, axis=-1).sum()
+
+
+@labeling_function(classes=("short", "long"))
+def path_in_python(states, actions):
+    return sum(float((a**2).sum()) ** 0.5 for a in actions)
+
+
+def test_jax_numpy_and_python_functions_score_alike(walks, ragged):
+    for data in (walks, ragged):
+        one, two, three = score_all([path_in_jax, path_in_numpy, path_in_python], data)
+        np.testing.assert_allclose(one, two, rtol=1e-5)
+        np.testing.assert_allclose(one, three, rtol=1e-5)
+    assert traced(path_in_jax.score, walks.states, walks.actions)
+    assert not traced(path_in_numpy.score, walks.states, walks.actions)
+
+
+@pytest.mark.parametrize("style", STYLES, ids=lambda s: s.name)
+def test_a_batch_is_scored_as_one_by_one_and_padding_never_matters(style, ragged):
+    scores = style.scores(ragged)
+    for row in range(len(ragged)):
+        length = ragged.lengths[row]
+        one = style(jnp.asarray(ragged.states[row, : length + 1]), jnp.asarray(ragged.actions[row, :length]))
+        np.testing.assert_allclose(scores[row], one, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("style", [*STYLES, path_in_numpy], ids=lambda s: s.name)
+def test_inputs_are_unchanged(style, walks):
+    before = walks.states.copy(), walks.actions.copy()
+    style.scores(walks)
+    np.testing.assert_array_equal(walks.states, before[0])
+    np.testing.assert_array_equal(walks.actions, before[1])
+
+
+def test_a_style_that_writes_into_its_input_changes_only_a_copy(walks):
+    @labeling_function
+    def rude(states, actions):
+        states[:] = 0
+        return float(actions[0, 0])
+
+    before = walks.states.copy()
+    rude.scores(walks)
+    np.testing.assert_array_equal(walks.states, before)
+
+
+@given(st.integers(2, 6), st.integers(0, 100))
+@settings(max_examples=30, deadline=None)
+def test_quantile_classes_are_balanced_on_distinct_scores(count, seed):
+    scores = np.random.default_rng(seed).normal(size=240).astype(np.float32)
+    style = path_in_jax.with_classes(count).fit_scores(scores)
+    shares = np.bincount(style.classify(scores), minlength=count) / 240
+    assert np.abs(shares - 1 / count).max() <= 1 / 240 + 1e-9
+
+
+@given(st.lists(st.integers(0, 4), min_size=20, max_size=60), st.integers(2, 5))
+def test_ties_never_leave_a_class_empty(values, count):
+    scores = np.asarray(values, np.float32)
+    style = path_in_jax.with_classes(count)
+    if len(set(values)) < count:
+        with pytest.raises(PoiseError, match=r"distinct scores|one class only"):
+            style.fit_scores(scores)
+    else:
+        assert (np.bincount(style.fit_scores(scores).classify(scores), minlength=count) > 0).all()
+
+
+def test_given_thresholds_are_kept_and_a_score_on_one_belongs_above():
+    style = labeling_function(path_in_jax.score, thresholds=(1.0, 2.0))
+    assert style.fit_scores(np.zeros(3, np.float32)).thresholds == (1.0, 2.0)
+    assert style.classify(np.asarray([0.5, 1.0, 1.5, 2.0, 9.0], np.float32)).tolist() == [0, 1, 1, 2, 2]
+
+
+def test_a_yes_or_no_function_needs_no_thresholds(walks):
+    @labeling_function(classes=("no", "yes"))
+    def ends_right(states, actions):
+        return states[-1, 0] > 0
+
+    assert ends_right.label(walks).tolist() == (walks.states[:, -1, 0] > 0).astype(int).tolist()
+
+
+def test_a_class_is_asked_for_by_word_or_number():
+    speed = DOMAINS["basketball"].styles["speed"]
+    assert (speed.index("fast"), speed.index("2")) == (2, 2)
+    with pytest.raises(PoiseError, match="unknown class of style 'speed' 'fats'; did you mean 'fast'"):
+        speed.index("fats")
+    assert parse_words(["speed=slow"], [speed]) == {"speed": 0}
+    for word, message in (("speed", "name=class, for example speed=slow"), ("sped=slow", "did you mean 'speed'")):
+        with pytest.raises(PoiseError, match=message):
+            parse_words([word], [speed])
+
+
+def test_a_number_is_the_class_itself_and_a_word_comes_first():
+    level = labeling_function(lambda s, a: 0.0, name="level", classes=("1", "2", "3"))
+    assert (level.index("2"), level.index(2), level.index("0")) == (1, 2, 0)
+
+
+def test_other_numbers_of_classes_keep_the_outer_names():
+    speed = DOMAINS["basketball"].styles["speed"]
+    assert speed.with_classes(2).classes == ("slow", "fast")
+    assert speed.with_classes(4).classes == ("slow", "class-2", "class-3", "fast")
+    assert speed.with_classes(3) is speed
+
+
+def raises(states, actions):
+    return {}["nothing"]
+
+
+def returns_nan(states, actions):
+    return float("nan")
+
+
+def returns_steps(states, actions):
+    return actions[:, 0]
+
+
+def returns_word(states, actions):
+    return "fast"
+
+
+def returns_constant(states, actions):
+    return 1.0
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (raises, "style 'raises' raised KeyError on trajectory 0: 'nothing'"),
+        (returns_nan, "style 'returns_nan' returned nan for trajectory 0"),
+        (returns_steps, r"must return one number a trajectory; got an array of shape \[6\]"),
+        (returns_word, "must return one number a trajectory"),
+        (returns_constant, "scores every demonstration 1: one class only"),
+    ],
+)
+def test_a_bad_style_is_named_with_what_it_did(function, message, walks):
+    with pytest.raises(PoiseError, match=message):
+        labeling_function(function).fit(walks)
+
+
+def test_more_classes_than_distinct_values_are_refused():
+    style = LabelingFunction("coin", lambda s, a: jnp.sign(s[0, 0]))
+    with pytest.raises(PoiseError, match="2 distinct scores, too few for 3 classes; ask for at most 2"):
+        style.fit(wander(30))
+
+
+def test_a_style_is_found_by_name_or_in_a_file(tmp_path):
+    known = DOMAINS["basketball"].styles
+    file = tmp_path / "mine.py"
+    file.write_text("def wiggle(states, actions):\n    return abs(actions).sum()\n\nfactor = 3\n")
+    assert load_style("speed", known).name == "speed"
+    assert load_style(f"{file}:wiggle", known).classes == ("low", "medium", "high")
+    (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")
+    for spec, message in (
+        ("spped", "did you mean 'speed'"),
+        (f"{file}:wigle", "did you mean 'wiggle'"),
+        (f"{file}:factor", "is not a function but a int"),
+        (f"{tmp_path / 'gone.py'}:wiggle", "no such file"),
+        (f"{tmp_path / 'broken.py'}:x", "cannot be imported: ModuleNotFoundError"),
+    ):
+        with pytest.raises(PoiseError, match=message):
+            load_style(spec, known)
+
+
+def test_labels_are_encoded_side_by_side_and_told_back():
+    space = LabelSpace((Categories(2), Categories(3)))
+    labels = np.asarray([[1, 2], [0, 0]])
+    encoded = space.encode(labels)
+    assert encoded.tolist() == [[0, 1, 0, 0, 1], [1, 0, 1, 0, 0]]
+    assert space.decide(encoded).tolist() == labels.tolist()
+    np.testing.assert_allclose(space.loss(jnp.zeros((2, 5)), labels), np.log(2) + np.log(3), rtol=1e-6)
+
+
+def test_label_all_has_one_column_a_style(walks):
+    styles = [style.fit(walks) for style in STYLES]
+    labels = label_all(styles, walks)
+    assert labels.shape == (60, 5)
+    assert label_space(styles).width == 15
+    for i, style in enumerate(styles):
+        np.testing.assert_array_equal(labels[:, i], style.label(walks))
+
+
+def test_styles_are_differentiable_where_a_player_stands_still():
+    import jax
+
+    still = Trajectories(np.ones((1, 5, 2)))
+    for style in STYLES:
+        gradient = jax.grad(lambda s, style=style: style(s, s[1:] - s[:-1]))(jnp.asarray(still.states[0]))
+        assert np.isfinite(gradient).all(), style.name

@@ -1,0 +1,135 @@
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from conftest import TINY, wander
+
+import poise
+from poise import PoiseError, Trajectories, labeling_function, load_run
+
+
+def flat(run):
+    return np.concatenate([np.ravel(x) for x in jax.tree.leaves(run.parts) if hasattr(x, "dtype")])
+
+
+@labeling_function(classes=("short", "long"))
+def path(states, actions):
+    return float(np.abs(actions).sum())
+
+
+@pytest.fixture
+def copy(run, tmp_path):
+    """The run's folder, to be spoiled."""
+    return shutil.copytree(run.folder, tmp_path / "copy")
+
+
+def test_a_run_comes_back_equal_from_its_folder(run):
+    back = load_run(run.folder)
+    np.testing.assert_array_equal(flat(back), flat(run))
+    assert back.styles == run.styles
+    assert back.best == run.best
+    np.testing.assert_array_equal(back.sample(5, {"speed": "slow"}).states, run.sample(5, {"speed": "slow"}).states)
+
+
+def test_a_run_in_memory_can_be_saved_later(run, tmp_path):
+    saved = run.save(tmp_path / "later")
+    np.testing.assert_array_equal(flat(load_run(saved.folder)), flat(run))
+
+
+def test_sampling_is_repeatable_and_a_draw_makes_others(run):
+    one, same, other = (run.sample(4, {"speed": "slow"}, draw=draw).states for draw in (0, 0, 1))
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
+def test_words_become_the_labels_asked_for(run):
+    made = run.sample(6, {"speed": "fast", "destination": "near"})
+    assert made.metadata["labels"].tolist() == [[2, 0]] * 6
+    free = run.sample(50, {"destination": "far"}).metadata["labels"]
+    assert set(free[:, 1].tolist()) == {2}
+    assert len(set(free[:, 0].tolist())) > 1  # speed takes what the start's demonstration had
+
+
+def test_a_start_and_a_number_of_steps_can_be_given(run):
+    made = run.sample(3, {"speed": 0}, start=(10, 20), steps=7)
+    np.testing.assert_array_equal(made.starts, [[10, 20]] * 3)
+    assert made.steps == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"words": {"sped": "slow"}}, "unknown style 'sped'; did you mean 'speed'"),
+        ({"words": {"speed": "slwo"}}, "did you mean 'slow'"),
+        ({"seed": 7}, "this run has the seeds 0, 1; got 7"),
+        ({"count": 0}, "at least one rollout; got 0"),
+        ({"start": (1, 2, 3)}, "one state of 2 numbers; got 3"),
+        ({"steps": -2}, "at least one step"),
+    ],
+)
+def test_what_cannot_be_sampled_is_told(run, arguments, message):
+    with pytest.raises(PoiseError, match=message):
+        run.sample(**arguments)
+
+
+def test_other_demonstrations_are_scored_and_other_sizes_refused(run):
+    report = run.evaluate(wander(40, steps=9), rollouts=40)
+    assert report.about["test"] == 40
+    with pytest.raises(PoiseError, match="states of 2 numbers; got 3"):
+        run.evaluate(wander(40, size=3))
+
+
+def test_a_folder_that_is_no_run_is_told(tmp_path, copy):
+    cases = {tmp_path / "gone": "no such run folder", tmp_path: "is not a run folder: it has no config.json"}
+    for folder, message in cases.items():
+        with pytest.raises(PoiseError, match=message):
+            load_run(folder)
+    (copy / "weights.safetensors").unlink()
+    with pytest.raises(PoiseError, match="not trained to its end yet"):
+        load_run(copy)
+
+
+def test_a_run_of_another_version_is_told(copy):
+    written = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**written, "format": 99}))
+    with pytest.raises(PoiseError, match=r"another version of Poise \(format 99; this one reads 1\)"):
+        load_run(copy)
+
+
+def test_damaged_weights_are_told(copy):
+    weights = copy / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-50])
+    with pytest.raises(PoiseError, match=r"weights.safetensors is damaged or cut short"):
+        load_run(copy)
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """A run on data in memory that do not add up, with a style of the user's own, in plain NumPy."""
+    walks = wander(80)
+    data = Trajectories(walks.states, 2 * walks.actions)
+    return poise.train("ctvae", data, [path], settings=TINY, out=tmp_path_factory.mktemp("own"), progress=False)
+
+
+def test_data_without_an_environment_are_rolled_out_in_learned_dynamics_and_the_report_says_so(own):
+    report = own.evaluate(rollouts=16)
+    assert "dynamics" in own.parts
+    assert report.to_json()["environment"] == "learned dynamics (no environment was given)"
+
+
+def test_a_run_on_data_in_memory_asks_for_data_to_test_on(own):
+    back = load_run(own.folder, [path])
+    with pytest.raises(PoiseError, match="trained on demonstrations in memory; pass the ones to test on"):
+        back.evaluate()
+    assert back.evaluate(wander(20), rollouts=16).about["test"] == 20
+
+
+def test_a_style_whose_function_is_gone_can_be_sampled_but_not_checked(own):
+    back = load_run(own.folder)
+    assert len(back.sample(3, {"path": "long"})) == 3
+    with pytest.raises(
+        PoiseError, match=r"the function of style 'path' .* is not here; name it with --styles file.py:path"
+    ):
+        back.sample_checked(3)

@@ -1,0 +1,143 @@
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import TINY
+
+from poise import DOMAINS, PoiseError, Stage, Training, losses
+from poise.algorithms import Algorithm, Problem, ctvae
+from poise.labeling import label_all, label_space
+from poise.models import Statistics
+from poise.training import Data, fit, one_run, running, start, weighted
+
+BASKETBALL = DOMAINS["basketball"]
+TRACES = []
+
+
+def counted(parts, batch, key):
+    TRACES.append(1)
+    return losses.imitation(parts, batch, key)
+
+
+COUNTED = Algorithm({"policy": ctvae}, (Stage("policy", ("policy",), (counted,)),))
+
+
+@pytest.fixture(scope="module")
+def given(walks):
+    styles = [BASKETBALL.styles["speed"].fit(walks)]
+    problem = Problem(Statistics.of(walks), label_space(styles), TINY.network, BASKETBALL)
+    return problem, Data.of(walks, label_all(styles, walks))
+
+
+def trained(given, settings=TINY, seeds=(0, 1), algorithm=COUNTED, data=None, **more):
+    problem, same = given
+    *_, last = fit(algorithm, start(algorithm, problem, np.asarray(seeds)), data or same, same, settings, **more)
+    return last.state
+
+
+@pytest.fixture(scope="module")
+def base(given):
+    """Two seeds, trained once for all tests."""
+    return trained(given)
+
+
+def flat(state, run=None):
+    parts = state.parts if run is None else one_run(state.parts, run)
+    return np.concatenate([np.ravel(x) for x in jax.tree.leaves(parts) if hasattr(x, "dtype")])
+
+
+def with_training(**more):
+    return replace(TINY, training=replace(TINY.training, **more))
+
+
+def test_a_stage_is_traced_no_more_often_for_more_chunks(given):
+    counts = []
+    for steps in (2, 9):  # one chunk, then four whole ones and a rest
+        TRACES.clear()
+        trained(given, with_training(policy_steps=steps))
+        counts.append(len(TRACES))
+    assert counts[0] == counts[1]
+
+
+def test_same_seed_same_weights_and_another_seed_other_weights(given, base):
+    np.testing.assert_array_equal(flat(base), flat(trained(given)))
+    assert not np.array_equal(flat(base, 0), flat(base, 1))
+
+
+def test_chunks_do_not_change_the_result(given, base):
+    np.testing.assert_array_equal(flat(base), flat(trained(given, with_training(chunk=3))))
+
+
+def test_a_seed_trains_the_same_alone_as_among_others(given, base):
+    alone = trained(given, seeds=(1,))
+    np.testing.assert_allclose(flat(base, 1), flat(alone, 0), rtol=1e-4, atol=1e-5)
+
+
+def test_labels_may_differ_from_run_to_run(given, base):
+    problem, data = given
+    stacked = jnp.stack([data.labels, (data.labels + 1) % 3])
+    per_run = Data(data.demonstrations, stacked)
+    *_, last = fit(COUNTED, start(COUNTED, problem, np.asarray([0, 0])), per_run, per_run, TINY)
+    np.testing.assert_allclose(flat(last.state, 0), flat(base, 0), rtol=1e-4, atol=1e-5)
+    assert not np.allclose(flat(last.state, 0), flat(last.state, 1), atol=1e-5)
+
+
+def test_training_lowers_the_loss(given):
+    problem, data = given
+    settings = with_training(policy_steps=200, chunk=100, batch=32, learning_rate=1e-2)
+    means = [
+        now.losses["nld"].mean()
+        for now in fit(COUNTED, start(COUNTED, problem, np.arange(1)), data, data, settings)
+        if now.losses
+    ]
+    assert means[-1] < means[0] - 0.5
+
+
+def explode(parts, batch, key):
+    """A loss that turns non-finite at once in one run: the one whose weights are the larger."""
+    named = losses.imitation(parts, batch, key)
+    first = parts["policy"].decoder.body.layers[0].weight[0, 0]
+    return {**named, "nld": jnp.where(first > THRESHOLD[0], jnp.nan, named["nld"])}
+
+
+THRESHOLD = [0.0]
+
+
+def test_a_seed_whose_loss_is_not_finite_is_stopped_and_the_others_go_on(given, base):
+    problem, _ = given
+    algorithm = Algorithm({"policy": ctvae}, (Stage("policy", ("policy",), (explode,)),))
+    first = np.asarray(start(algorithm, problem, np.arange(2)).parts["policy"].decoder.body.layers[0].weight[:, 0, 0])
+    THRESHOLD[0] = float(first.mean())
+    untouched = flat(start(algorithm, problem, np.arange(2)), int(first.argmax()))
+    state = trained(given, algorithm=algorithm)
+    assert running(state).tolist() == (first < first.mean()).tolist()
+    assert np.isfinite(flat(state)).all()
+    np.testing.assert_array_equal(flat(state, int(first.argmax())), untouched)
+    assert np.asarray(state.stopped)[first.argmax()] == 0
+    np.testing.assert_allclose(flat(state, int(first.argmin())), flat(base, int(first.argmin())), rtol=1e-4, atol=1e-5)
+
+
+def test_a_loss_without_a_weight_is_refused():
+    with pytest.raises(PoiseError, match="a loss 'novel' without a weight; known: nld"):
+        weighted(COUNTED.stages[0], {"novel": jnp.ones(())}, {"nld": jnp.ones(())})
+
+
+def test_two_terms_may_not_share_a_name(given):
+    twice = Algorithm({"policy": ctvae}, (Stage("policy", ("policy",), (losses.imitation, losses.imitation)),))
+    with pytest.raises(PoiseError, match="two terms of stage 'policy' return a loss named 'nld'"):
+        trained(given, algorithm=twice)
+
+
+def test_wide_stages_draw_from_the_wide_data(given, base):
+    _, data = given
+    wide = Algorithm({"policy": ctvae}, (replace(COUNTED.stages[0], wide=True),))
+    far = Data(jax.tree.map(lambda x: x * 3 if x.dtype == jnp.float32 else x, data.demonstrations), data.labels)
+    widely = flat(trained(given, algorithm=wide, wide=far))
+    np.testing.assert_array_equal(widely, flat(trained(given, data=far)))
+    assert not np.array_equal(widely, flat(base))
+
+
+def test_settings_of_training_name_every_stage():
+    assert Training(policy_steps=3).steps("policy") == 3

@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+from conftest import wander
+
+from poise import DOMAINS, Trajectories, labeling_function
+from poise.domains import plain
+from poise.labeling import label_all
+from poise.widening import widen, widened
+
+SPEED = DOMAINS["basketball"].styles["speed"]
+
+
+def test_copies_start_where_demonstrations_start_and_obey_the_dynamics(walks):
+    copies = widen(walks, plain(walks))
+    np.testing.assert_array_equal(copies.starts, walks.starts)
+    np.testing.assert_allclose(copies.states[:, 1:], copies.states[:, :-1] + copies.actions, atol=1e-4)
+    assert np.abs(copies.actions - walks.actions).mean() > 0.2
+
+
+def test_copies_are_labelled_by_the_true_function(walks):
+    style = SPEED.fit(walks)
+    labels = label_all([style], walks)
+    both, all_labels = widened(walks, labels, plain(walks), [style], 1.0)
+    assert len(both) == 2 * len(walks)
+    np.testing.assert_array_equal(all_labels, label_all([style], both))
+
+
+def test_they_reach_further_than_demonstrations(walks):
+    copies = widen(walks, plain(walks), amount=1.0)
+    assert copies.states.std() > 1.1 * walks.states.std()
+
+
+def test_without_an_amount_nothing_is_added(walks):
+    style = SPEED.fit(walks)
+    labels = label_all([style], walks)
+    assert widened(walks, labels, plain(walks), [style], 0.0)[0] is walks
+
+
+def test_unknown_dynamics_and_lengths_are_respected(ragged):
+    other = Trajectories(ragged.states, 3 * np.asarray(ragged.actions), ragged.lengths)
+    copies = widen(other, plain(other))
+    np.testing.assert_array_equal(copies.lengths, ragged.lengths)
+    assert np.isfinite(copies.states).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_seed_decides(seed):
+    walks = wander(20)
+    same, other = (widen(walks, plain(walks), seed=s).states for s in (seed, seed + 1))
+    np.testing.assert_array_equal(same, widen(walks, plain(walks), seed=seed).states)
+    assert not np.array_equal(same, other)
+
+
+def test_a_function_that_fails_on_copies_leaves_the_labeler_with_demonstrations(capsys, tiny):
+    import poise
+
+    walks = wander(60)
+    reach = float(np.abs(np.asarray(walks.states)).max())
+
+    @labeling_function(classes=("short", "long"))
+    def fragile(states, actions):
+        if np.abs(states).max() > reach:
+            raise ValueError("nobody goes there")
+        return float(np.abs(actions).sum())
+
+    with pytest.raises(poise.PoiseError):
+        widened(walks, np.zeros((60, 1), np.int32), plain(walks), [fragile.fit(walks)], 1.0)
