@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test check bench lock clean
+.PHONY: demo test check bench figures lock clean
 
 demo: $(VENV)/ready
 	$(BIN)/poise demo --out demo
@@ -19,6 +19,9 @@ check: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/simulated_basketball.py
+
+figures: $(VENV)/ready
+	$(BIN)/python experiments/write_figures.py
 
 # The pinned versions come from the lock file; the project itself is installed without asking for anything newer.
 $(VENV)/ready: requirements.lock pyproject.toml

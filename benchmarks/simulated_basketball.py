@@ -8,10 +8,6 @@ Writes results/basketball/simulated.json and docs/images/simulated_basketball.pn
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import subprocess
 import time
 from pathlib import Path
 
@@ -20,8 +16,8 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.patches import Arc, Rectangle
 
+from poise import DOMAINS, Trajectories, origin, storage
 from poise.domains.possessions import HZ, RIM, simulate_possessions
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,20 +33,11 @@ UNITS = {
 
 def score(states: np.ndarray) -> dict[str, np.ndarray]:
     """Each score of every trajectory (the `step_` ones: of every step)."""
-    states = states.astype(np.float64)
-    steps = np.diff(states, axis=1)
-    lengths = np.linalg.norm(steps, axis=-1)
-    heading = np.arctan2(steps[..., 1], steps[..., 0])
-    turns = np.abs((np.diff(heading, axis=1) + np.pi) % (2 * np.pi) - np.pi)
-    moving = (lengths[:, 1:] > 1e-6) & (lengths[:, :-1] > 1e-6)  # otherwise there is no turn
-    x, y = (states[:, -1] - states[:, 0]).T
+    steps = np.diff(states.astype(np.float64), axis=1)
+    demonstrations = Trajectories(states)
     return {
-        "speed": lengths.mean(axis=1) * HZ,
-        "displacement": np.hypot(x, y),
-        "destination": np.linalg.norm(states[:, -1] - RIM, axis=-1),
-        "curvature": (turns * moving).mean(axis=1),
-        "direction": np.arctan2(y, x),
-        "step_speed": lengths.ravel() * HZ,
+        **{name: DOMAINS["basketball"].styles[name].scores(demonstrations) for name in STYLES},
+        "step_speed": np.linalg.norm(steps, axis=-1).ravel() * HZ,
         "step_acceleration": np.linalg.norm(np.diff(steps, axis=1), axis=-1).ravel() * HZ**2,
         "start": np.linalg.norm(states[:, 0] - RIM, axis=-1),
     }
@@ -110,13 +97,8 @@ def compare(simulated: np.ndarray, real: np.ndarray | None) -> dict:
 
 def draw_court(axes) -> None:
     """The lines of the half court; the rim is on the left."""
-    line = {"color": "0.55", "lw": 0.8, "fill": False}
-    axes.add_patch(Rectangle((0, 0), 47, 50, **line))
-    axes.add_patch(Rectangle((0, 17), 19, 16, **line))
-    angle = np.degrees(np.arcsin(22 / 23.75))
-    axes.add_patch(Arc(tuple(RIM), 47.5, 47.5, theta1=-angle, theta2=angle, color="0.55", lw=0.8))
-    axes.hlines([3, 47], 0, RIM[0] + 23.75 * np.cos(np.radians(angle)), color="0.55", lw=0.8)
-    axes.plot(*RIM, "o", mfc="none", mec="tab:orange", ms=6)
+    for line in DOMAINS["basketball"].scene.outlines:
+        axes.plot(*np.asarray(line).T, color="0.6", lw=0.8)
     axes.set(xlim=(-2, 48), ylim=(-2, 52), aspect="equal", xticks=[], yticks=[])
     axes.set_frame_on(False)
 
@@ -132,12 +114,16 @@ def draw_paths(axes, states: np.ndarray, count: int = 12) -> None:
 
 
 def draw(simulated: np.ndarray, real: np.ndarray | None, path: Path) -> None:
-    """Write the picture: paths and end positions on the court, and a histogram of each score."""
+    """Write the picture: simulated paths, maps of where players end, and a histogram of each score.
+
+    No real path is drawn: real positions stay out of the repository, and a map or a histogram shows none of them.
+    """
     sides = {"simulated": simulated} if real is None else {"simulated": simulated, "real": real}
     figure, grid = plt.subplots(3, 4, figsize=(15, 12), height_ratios=(1.3, 1, 1), layout="constrained")
+    for column, count in enumerate((12, 24)):
+        draw_paths(grid[0, column], simulated, count)
+        grid[0, column].set_title(f"simulated: {count} players, 8 s (diamond to dot)")
     for column, (name, states) in enumerate(sides.items()):
-        draw_paths(grid[0, column], states)
-        grid[0, column].set_title(f"{name}: 12 players, 8 s (diamond to dot)")
         grid[0, column + 2].hist2d(*states[:, -1].T, bins=(47, 50), range=((0, 47), (0, 50)), density=True, vmax=0.003)
         grid[0, column + 2].set(title=f"{name}: where they end", aspect="equal", xticks=[], yticks=[])
     scores = {name: score(states) for name, states in sides.items()}
@@ -171,19 +157,9 @@ def main() -> None:
     if args.real:
         with np.load(args.real) as data:
             real = data["states"] * data["scale"]
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    command = f"python benchmarks/simulated_basketball.py --count {args.count} --seed {args.seed}"
-    result = compare(simulated, real) | {
-        "count": args.count,
-        "seconds": round(seconds, 2),
-        "command": command + (f" --real {args.real.name}" if args.real else ""),
-        "commit": commit.stdout.strip() or None,
-        "hardware": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "seed": args.seed,
-    }
-    output = ROOT / "results/basketball/simulated.json"
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(result, indent=1) + "\n")
+    result = compare(simulated, real) | {"count": args.count, "seed": args.seed} | origin.origin(seconds)
+    (ROOT / "results/basketball").mkdir(parents=True, exist_ok=True)
+    storage.write_json(ROOT / "results/basketball/simulated.json", result)
     draw(simulated, real, ROOT / "docs/images/simulated_basketball.png")
     for name, row in result["scores"].items():
         print(f"{name:18}", *row["simulated"].values(), *([] if real is None else ["|", *row["real"].values()]),

@@ -1,0 +1,27 @@
+"""The README's picture: one start, four requests, from the demo's run.
+
+poise demo --out demo && python experiments/picture.py demo/ctvae-style docs/images/dial.png
+"""
+
+import sys
+from itertools import product
+from pathlib import Path
+
+import poise
+from poise.plots import draw_rollouts, save
+
+START = (30.0, 12.0)
+
+
+def main(folder: str, path: str) -> None:
+    """Draws slow and fast, near and far, from the same start."""
+    run = poise.load_run(folder)
+    panels = [
+        (f"{speed}, {destination}", run.sample_checked(40, {"speed": speed, "destination": destination}, start=START))
+        for destination, speed in product(("near", "far"), ("slow", "fast"))
+    ]
+    save(draw_rollouts(panels, run.domain.scene, columns=4), Path(path))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
