@@ -5,8 +5,6 @@
 A term takes (parts, batch, key) and returns named losses; each name needs a weight. An algorithm is parts and stages.
 """
 
-from dataclasses import dataclass
-
 import jax.numpy as jnp
 
 import poise
@@ -21,13 +19,6 @@ def smoothness(parts, batch, key):
     return {"smoothness": jnp.square(made.actions[:, 1:] - made.actions[:, :-1]).sum(axis=(1, 2)).mean()}
 
 
-@dataclass(frozen=True)
-class SmoothWeights(Weights):
-    """The known weights and one more."""
-
-    smoothness: float = 0.05
-
-
 *earlier, policy = ALGORITHMS["ctvae-style"].stages
 SMOOTH = Stage("policy", trains=("policy",), terms=(*policy.terms, smoothness))
 if "ctvae-smooth" not in ALGORITHMS:
@@ -36,7 +27,7 @@ if "ctvae-smooth" not in ALGORITHMS:
 SETTINGS = poise.Settings(
     network=poise.Network(hidden=32, layers=(32, 32)),
     training=poise.Training(policy_steps=600, labeler_steps=600, batch=64, learning_rate=2e-3),
-    weights=SmoothWeights(),
+    weights=Weights(extra={"smoothness": 0.05}),
 )
 
 

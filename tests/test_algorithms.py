@@ -1,14 +1,15 @@
 """Contracts that every row of the table keeps."""
 
-from dataclasses import asdict, fields
+from dataclasses import replace
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
 from conftest import TINY
 
-from poise import ALGORITHMS, DOMAINS, PoiseError, Weights
-from poise.algorithms import Problem, Stage, find_algorithm, register
+from poise import ALGORITHMS, DOMAINS, PoiseError, Weights, storage
+from poise.algorithms import Problem, find_algorithm, register
 from poise.domains import Domain
 from poise.labeling import label_all, label_space
 from poise.losses import Batch
@@ -65,7 +66,7 @@ def test_every_loss_has_a_weight_and_every_stage_a_number_of_steps(name, walks, 
         assert set(stage.trains) <= set(parts)
         assert TINY.training.steps(stage.name) > 0
         named = losses_of(stage, parts, Batch(walks.arrays, labels), jax.random.key(0))
-        assert set(named) <= set(asdict(Weights()))
+        assert set(named) <= set(Weights().by_name())
 
 
 def test_every_weight_is_of_some_loss(walks, walked):
@@ -76,7 +77,7 @@ def test_every_weight_is_of_some_loss(walks, walked):
         parts = algorithm.build(problem, jax.random.key(0))
         for stage in algorithm.stages:
             named |= set(losses_of(stage, parts, Batch(walks.arrays, labels), jax.random.key(0)))
-    assert named == {field.name for field in fields(Weights)}
+    assert named == set(Weights().by_name())
 
 
 def test_the_same_part_starts_alike_in_every_algorithm(walked):
@@ -86,6 +87,41 @@ def test_the_same_part_starts_alike_in_every_algorithm(walked):
     )
     for a, b in zip(values(one), values(other), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_row_is_traced_once_a_stage_resumes_exactly_and_comes_back_from_disk(name, walks, walked, tmp_path):
+    problem, labels = walked
+    traces = []
+
+    def counting(term):
+        def counted(parts, batch, key):
+            traces.append(term.__name__)
+            return term(parts, batch, key)
+
+        return counted
+
+    algorithm = find_algorithm(name, NO_DYNAMICS)
+    stages = tuple(replace(s, terms=tuple(counting(t) for t in s.terms)) for s in algorithm.stages)
+    algorithm = replace(algorithm, stages=stages)
+    data, saved = Data.of(walks, labels), {}
+    for now in fit(algorithm, start(algorithm, problem, np.arange(2)), data, data, TINY):
+        if now.stage == "policy" and now.step == 2:  # in the middle of the last stage
+            storage.write_tree(tmp_path / "cut", now.state, {})
+            saved["like"] = jax.tree.map(lambda x: x, now.state)
+    whole, once = now.state, len(traces)
+    assert all(
+        count <= 4
+        for count in (traces.count(t.__name__) for s in find_algorithm(name, NO_DYNAMICS).stages for t in s.terms)
+    )
+    resumed = storage.read_tree(tmp_path / "cut", eqx.filter_eval_shape(lambda: saved["like"]))
+    *_, last = fit(algorithm, resumed, data, data, TINY, stage=len(stages) - 1)
+    for one, other in zip(values(whole.parts), values(last.state.parts), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert len(traces) - once <= once
+    storage.write_tree(tmp_path / "parts", whole.parts, {})
+    for one, other in zip(values(whole.parts), values(storage.read_tree(tmp_path / "parts", whole.parts)), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_known_dynamics_are_not_trained(walks):
@@ -105,8 +141,3 @@ def test_an_unknown_algorithm_gets_a_suggestion():
 def test_a_name_is_registered_once():
     with pytest.raises(PoiseError, match="already"):
         register("ctvae", ALGORITHMS["ctvae"])
-
-
-def test_a_stage_reads_as_a_sentence():
-    stage: Stage = ALGORITHMS["ctvae-style"].stages[-1]
-    assert stage.reads == "policy: imitation + style over policy"

@@ -1,11 +1,15 @@
 """Commands as a user types them; bad input gets one line on standard error and exit code 2."""
 
+import errno
 import json
+import os
+import shutil
 
 import numpy as np
 import pytest
 
-from poise.cli import main
+from poise import PRESETS, storage
+from poise.cli import main, parse
 from poise.trajectories import Trajectories
 
 SIZES = {
@@ -93,12 +97,13 @@ def test_own_data_and_own_style_are_trained_evaluated_and_sampled(capsys, data, 
         capsys, "evaluate", out, "--rollouts", 20, "--data", data, "--json", "--out", tmp_path / "other"
     )
     assert json.loads(told)["test"] == 90
+    assert json.loads(told)["data"] == "walks.npz"
     picture, npz = tmp_path / "a.png", tmp_path / "a.npz"
     code, told, _ = say(
         capsys, "sample", out, "--style", "reach=high", "--count", 5, "--picture", picture, "--out", npz
     )
     assert code == 0
-    assert len(Trajectories.load(npz)) == 5
+    assert Trajectories.load(npz).metadata["labels"].tolist() == [[1]] * 5
     assert picture.read_bytes()[:4] == b"\x89PNG"
     code, told, _ = say(capsys, "sample", out, "--style", "reach=low", "--count", 5, "--json")
     assert json.loads(told)["rollouts"] == 5
@@ -160,6 +165,16 @@ def test_unknown_names_get_a_suggestion(capsys, run, tmp_path):
         (("train", "--seeds", 0, *out), "at least one seed"),
         (("train", "--classes", 1, *out), "at least 2 classes"),
         (("train", "--settings.training.batch", 0, *out), "training.batch must be above 0"),
+        (("train", "--settings.network.latent", -1, *out), "network.latent must be a finite number, not negative"),
+        (("train", "--preset", "smal", *out), "did you mean 'small'"),
+        (("train", "--first-seed", -5, *out), "seeds lie between 0"),
+        (("train", "--sedes", 3), "did you mean --seeds"),
+        (("train", "--seeds", "two"), "Error parsing --seeds"),
+        (("train", "--data=mine.npz", "--count", 3, *out), "nothing to dial without a style"),
+        (("trian",), "unknown command 'trian'; did you mean 'train'"),
+        (("evaluate", run.folder, "--draw", -1), "a draw lies between"),
+        (("sample", run.folder, "--count", 10**13), "ten million rollouts at a time"),
+        (("sample", run.folder, "--style", "speed=slow", "--style", "speed=fast"), "asked for twice"),
         (("sample", run.folder, "--style", "speed=slwo"), "did you mean 'slow'"),
         (("sample", run.folder, "--style", "speed"), "name=class"),
         (("sample", run.folder, "--picture", tmp_path / "a.xyz"), "a.xyz"),
@@ -172,13 +187,40 @@ def test_unknown_names_get_a_suggestion(capsys, run, tmp_path):
         assert message in refused(capsys, *words)
 
 
-def test_presets_come_from_the_domain_of_the_data(capsys):
-    with pytest.raises(SystemExit):
-        main(["train", "--data", "mine.npz", "--help"])
-    assert "--settings.network.hidden" in capsys.readouterr().out
+def test_presets_are_the_start_and_options_change_them():
+    assert parse(["train"]).experiment.settings == PRESETS["basketball"]
+    small = parse(["train", "--preset=small", "--settings.network.hidden", "5"]).experiment.settings
+    assert small.training == PRESETS["small"].training
+    assert small.network.hidden == 5
+    assert parse(["train", "--data=mine.npz"]).experiment.styles == ()
 
 
-def test_a_word_that_is_no_command_ends_with_code_2(capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["trian"])
-    assert stop.value.code == 2
+def test_a_folder_that_cannot_go_on_ends_with_code_2(capsys, run, tmp_path):
+    """Another version, a damaged file, a held folder, a full disk."""
+    folder = shutil.copytree(run.folder, tmp_path / "run")
+    with storage.lock(folder):
+        same = ["--seeds", 2, "--count", 300, "--out", folder]
+        assert "another process is training" in refused(capsys, "train", *same)
+    weights = (folder / "weights.safetensors").read_bytes()
+    (folder / "weights.safetensors").write_bytes(weights[:-4])
+    assert "damaged or cut short" in refused(capsys, "evaluate", folder)
+    (folder / "weights.safetensors").write_bytes(weights)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "format": 0}))
+    assert "another version of Poise" in refused(capsys, "sample", folder)
+
+
+def test_a_full_disk_ends_with_code_2_and_one_line(capsys, monkeypatch, tmp_path):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert "No space left on device" in refused(capsys, "train", "--count", 100, "--out", tmp_path / "run", *SMALL)
+
+
+def test_json_has_standard_output_to_itself(capsys, tmp_path):
+    code, told, _ = say(
+        capsys, "train", "--algorithm", "rnn", "--count", 100, "--out", tmp_path / "r", "--json", *SMALL
+    )
+    assert code == 0
+    assert json.loads(told)["seeds"] == [0]

@@ -1,3 +1,4 @@
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -5,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poise import DOMAINS, Trajectories, evaluation, labeling_function
+from poise import DOMAINS, Trajectories, labeling_function
 from poise.domains import Domain, integrator
 from poise.evaluation import Share, base_rates, check, draw_starts, explain, score_seed, spread
-from poise.labeling import label_all
+from poise.labeling import label_all, label_space
 from poise.models import Imitation, KnownDynamics
 
 BASKETBALL = DOMAINS["basketball"]
@@ -86,6 +87,11 @@ def test_the_base_rate_knows_what_a_start_gives_away():
     labels = label_all((side,), data)
     assert base_rates(data, labels, data, labels)["own"] == 1.0
     assert base_rates(data, labels, data, labels)["independent"] == pytest.approx(0.5, abs=0.02)
+    far = Trajectories(states + 5000)
+    assert base_rates(far, labels, far, labels)["own"] == 1.0
+    assert base_rates(data, labels, data, labels)["by_style"] == [
+        {"own": 1.0, "independent": pytest.approx(0.5, abs=0.02)}
+    ]
 
 
 def test_equal_starts_are_replayed_at_random():
@@ -167,7 +173,53 @@ def test_an_evaluation_is_the_same_twice(run):
     assert one == two
 
 
-def test_a_believing_labeler_is_told_apart_from_the_truth(run):
-    score = run.evaluate(rollouts=64).algorithms["ctvae-style"][0]
-    assert score.believed is not None
-    assert evaluation.ROLLOUTS == 4000
+def test_what_the_labeler_believes_is_told_beside_the_truth(demonstrations):
+    """A labeler that takes everything for right, over a policy that ignores labels."""
+
+    class Believer(eqx.Module):
+        space = label_space((side, rise))
+
+        def __call__(self, trajectories):
+            ends = trajectories.states[:, -1] > trajectories.states[:, 0]
+            return self.space.encode((ends * 0).astype(jnp.int32))  # always left and down
+
+    styles = (side, rise)
+    parts = {"policy": Oracle(blind=True), "dynamics": KnownDynamics(integrator), "labeler": Believer()}
+    labels = label_all(styles, demonstrations)
+    score = score_seed(parts, 0, Domain("flat"), styles, demonstrations, labels, rollouts=1000)
+    assert score.believed["side"] == pytest.approx((labels[:, 0] == 0).mean(), abs=0.05)
+
+
+def test_a_rollout_that_a_function_cannot_score_is_wrong_in_that_style_only(demonstrations):
+    @labeling_function(classes=("left", "right"), thresholds=(0.0,))
+    def fragile(states, actions):
+        if float(states[-1, 1]) > 0:
+            raise ValueError("nobody goes up")
+        return float(states[-1, 0])
+
+    labels = label_all((side, rise), demonstrations)
+    parts = {"policy": Oracle(), "dynamics": KnownDynamics(integrator)}
+    seen = check(parts, Domain("flat"), (fragile, rise), demonstrations, labels, jax.random.key(0))
+    assert seen.right[:, 1].all()
+    np.testing.assert_array_equal(seen.right[:, 0], labels[:, 1] == 0)
+
+
+def test_what_happens_beyond_a_length_is_no_failure(demonstrations):
+    class Late(Oracle):
+        def memory(self, batch):
+            return jnp.zeros((batch, 1))
+
+        def step(self, context, memory, state, key):
+            return jnp.where(memory >= 2, jnp.inf, context), memory + 1
+
+    short = Trajectories(demonstrations.states, demonstrations.actions, np.full(600, 2))
+    parts = {"policy": Late(), "dynamics": KnownDynamics(integrator)}
+    labels = label_all((side, rise), short)
+    assert check(parts, Domain("flat"), (side, rise), short, labels, jax.random.key(0)).right.all()
+
+
+def test_repeated_starts_do_not_narrow_an_interval():
+    successes, starts = np.arange(1000) % 4 > 0, np.arange(1000) % 10
+    wide, narrow = Share.of(successes, starts), Share.of(successes)
+    assert wide.high - wide.low > 5 * (narrow.high - narrow.low)
+    assert wide.count == narrow.count == 1000

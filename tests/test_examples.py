@@ -42,7 +42,7 @@ def test_own_data(tmp_path):
 
 def test_own_algorithm(capsys):
     example = load("own_algorithm")
-    settings = poise.Settings(TINY.network, TINY.training, example.SmoothWeights())
+    settings = poise.Settings(TINY.network, TINY.training, example.SETTINGS.weights)
     example.main(settings, count=200, rollouts=32)
     assert "ctvae-smooth" in capsys.readouterr().out
 

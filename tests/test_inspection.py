@@ -65,3 +65,15 @@ def test_it_is_told_as_text_and_as_json(seen):
     assert told["joint"] == {**told["joint"], "possible": 6, "seen": 4}
     assert "joint styles: 4 of 6" in str(seen)
     assert all(style["coverage"] == 1.0 for style in told["styles"])
+
+
+def test_coverage_is_the_share_that_a_style_can_score():
+    starts = np.random.default_rng(0).normal(size=(200, 1, 2)).astype(np.float32)
+    root = labeling_function(name="root", classes=("low", "high"))(lambda s, a: jnp.sqrt(s[0, 0]))
+    seen = Inspection.of([root, first], Trajectories(np.repeat(starts, 3, axis=1)))
+    share = float((starts[:, 0, 0] >= 0).mean())
+    assert seen.coverage(0) == pytest.approx(share)
+    assert sum(seen.counts(0)) == round(share * 200)
+    assert seen.coverage(1) == 1.0
+    assert any("root has no score for" in warning for warning in seen.warnings())
+    assert f"covers {share:.0%}" in str(seen)

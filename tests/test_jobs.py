@@ -1,9 +1,9 @@
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +27,7 @@ train("ctvae-style", seeds=2, count=300, settings=settings, out=sys.argv[1], pro
 
 
 def job(folder: Path, code: str = JOB) -> subprocess.Popen:
-    environment = {**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-c", code, str(folder)], stderr=subprocess.PIPE, text=True, env=environment
-    )
+    return subprocess.Popen([sys.executable, "-c", code, str(folder)], stderr=subprocess.DEVNULL)
 
 
 def wait_for(path: Path, lines: int, process: subprocess.Popen) -> None:
@@ -38,7 +35,7 @@ def wait_for(path: Path, lines: int, process: subprocess.Popen) -> None:
     for _ in range(1200):
         if path.exists() and path.read_text().count("\n") >= lines:
             return
-        assert process.poll() is None, process.stderr and process.stderr.read()
+        assert process.poll() is None
         time.sleep(0.05)
     raise AssertionError(f"{path} never had {lines} lines")
 
@@ -55,7 +52,7 @@ def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(tmp_pat
         assert not (cut / "weights.safetensors").exists()
     assert reference.wait() == 0
     last = job(cut)
-    assert last.wait() == 0, last.stderr and last.stderr.read()
+    assert last.wait() == 0
     assert (cut / "weights.safetensors").read_bytes() == (whole / "weights.safetensors").read_bytes()
     steps = [
         [(e["stage"], e["step"], e["losses"]) for e in map(json.loads, (f / "metrics.jsonl").read_text().splitlines())]
@@ -130,8 +127,21 @@ def test_progress_is_shown_with_the_main_figures(capsys):
     assert "nld=" in shown
 
 
-def test_the_best_seed_is_chosen_on_validation_data(run):
-    assert run.best in (0, 1)
+def test_a_run_that_cannot_go_on_says_so(tmp_path):
+    wild = replace(TINY, training=replace(TINY.training, learning_rate=1e30, policy_steps=40))
+    with pytest.raises(PoiseError, match=r"no seed has a finite loss any more .* try a smaller"):
+        poise.train("rnn", seeds=2, count=100, settings=wild, out=tmp_path, progress=False)
+
+
+def test_starts_to_sample_from_were_neither_trained_nor_tested_on(run):
     assert len(run.starts) == 30  # a tenth of 300: validation, not test
-    tested = {row.tobytes() for row in np.asarray(run.splits().test.states)}
-    assert not any(row.tobytes() in tested for row in np.asarray(run.starts.states))
+    used = {row.tobytes() for part in (run.splits().train, run.splits().test) for row in np.asarray(part.states)}
+    assert not any(row.tobytes() in used for row in np.asarray(run.starts.states))
+
+
+def test_the_seed_to_sample_from_is_the_best_on_validation_data(run, monkeypatch):
+    from poise import jobs
+
+    for joint in ([0.2, 0.7], [0.7, 0.2]):
+        monkeypatch.setattr(jobs, "_joint", lambda *_, joint=joint: np.asarray(joint))
+        assert poise.train("rnn", seeds=2, count=100, settings=TINY, progress=False).best == int(np.argmax(joint))

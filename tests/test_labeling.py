@@ -103,9 +103,14 @@ def test_a_class_is_asked_for_by_word_or_number():
     with pytest.raises(PoiseError, match="unknown class of style 'speed' 'fats'; did you mean 'fast'"):
         speed.index("fats")
     assert parse_words(["speed=slow"], [speed]) == {"speed": 0}
-    for word, message in (("speed", "name=class, for example speed=slow"), ("sped=slow", "did you mean 'speed'")):
+    for words, message in (
+        (["speed"], "name=class, for example speed=slow"),
+        (["sped=slow"], "did you mean 'speed'"),
+        (["speed=slow", "speed=fast"], "asked for twice"),
+        (["speed=²"], "unknown class"),
+    ):
         with pytest.raises(PoiseError, match=message):
-            parse_words([word], [speed])
+            parse_words(words, [speed])
 
 
 def test_a_number_is_the_class_itself_and_a_word_comes_first():
@@ -155,6 +160,34 @@ def test_a_bad_style_is_named_with_what_it_did(function, message, walks):
         labeling_function(function).fit(walks)
 
 
+def test_what_cannot_be_scored_has_no_label_if_that_is_allowed(walks):
+    @labeling_function(classes=("low", "high"), thresholds=(0.0,))
+    def right_half(states, actions):
+        if states[0, 0] < 0:
+            raise ValueError("not here")
+        return float(states[-1, 0])
+
+    labels = label_all([right_half], walks, strict=False)[:, 0]
+    np.testing.assert_array_equal(labels == -1, walks.states[:, 0, 0] < 0)
+
+
+def test_objects_that_can_be_called_are_styles_too(walks):
+    class Scaled:
+        __hash__ = None
+
+        def __call__(self, states, actions):
+            return 2 * states[-1, 0]
+
+    import functools
+
+    for function in (
+        Scaled(),
+        functools.partial(lambda k, s, a: k * s[-1, 0], 2),
+        functools.partial(lambda k, s, a: k * float(s[-1, 0]), 2),
+    ):
+        np.testing.assert_allclose(labeling_function(function).scores(walks), 2 * walks.states[:, -1, 0], rtol=1e-6)
+
+
 def test_more_classes_than_distinct_values_are_refused():
     style = LabelingFunction("coin", lambda s, a: jnp.sign(s[0, 0]))
     with pytest.raises(PoiseError, match="2 distinct scores, too few for 3 classes; ask for at most 2"):
@@ -168,11 +201,15 @@ def test_a_style_is_found_by_name_or_in_a_file(tmp_path):
     assert load_style("speed", known).name == "speed"
     assert load_style(f"{file}:wiggle", known).classes == ("low", "medium", "high")
     (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(0)\n")
+    (tmp_path / "neighbour.py").write_text("from mine import wiggle as jiggle\n")
+    assert load_style(f"{tmp_path / 'neighbour.py'}:jiggle", known).name == "wiggle"
     for spec, message in (
         ("spped", "did you mean 'speed'"),
         (f"{file}:wigle", "did you mean 'wiggle'"),
         (f"{file}:factor", "is not a function but a int"),
         (f"{tmp_path / 'gone.py'}:wiggle", "no such file"),
+        (f"{tmp_path / 'leaves.py'}:x", "cannot be imported: SystemExit"),
         (f"{tmp_path / 'broken.py'}:x", "cannot be imported: ModuleNotFoundError"),
     ):
         with pytest.raises(PoiseError, match=message):

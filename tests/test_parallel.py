@@ -38,7 +38,9 @@ def functions(tmp_path, monkeypatch):
 
 @pytest.fixture
 def rows():
-    states = np.arange(300, dtype=np.float32)[:, None, None] + np.random.default_rng(0).random((300, 4, 2)).astype(np.float32)
+    states = np.arange(300, dtype=np.float32)[:, None, None] + np.random.default_rng(0).random((300, 4, 2)).astype(
+        np.float32
+    )
     states[:, 0, 0] = np.arange(300)
     return states, np.diff(states, axis=1)
 

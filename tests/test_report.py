@@ -70,6 +70,7 @@ def make_report(runs, domain: Domain | None = None, **more) -> Report:
         "styles": [describe(style) for style in runs[-1].styles],
         "environment": (domain or runs[-1].domain).environment_text,
         "units": "x over 94 ft",
+        "data": "basketball",
         "rollouts": 4000,
         "test": 2000,
         "base_rate": {"own": 0.2, "independent": 0.11},

@@ -7,7 +7,8 @@ import pytest
 from conftest import TINY, wander
 
 import poise
-from poise import PoiseError, Trajectories, labeling_function, load_run
+from poise import Domain, PoiseError, Splits, Trajectories, labeling_function, load_run
+from poise.domains import integrator
 
 
 def flat(run):
@@ -64,7 +65,8 @@ def test_a_start_and_a_number_of_steps_can_be_given(run):
         ({"words": {"sped": "slow"}}, "unknown style 'sped'; did you mean 'speed'"),
         ({"words": {"speed": "slwo"}}, "did you mean 'slow'"),
         ({"seed": 7}, "this run has the seeds 0, 1; got 7"),
-        ({"count": 0}, "at least one rollout; got 0"),
+        ({"count": 0}, "between one and ten million rollouts at a time; got 0"),
+        ({"draw": -1}, "a draw lies between"),
         ({"start": (1, 2, 3)}, "one state of 2 numbers; got 3"),
         ({"steps": -2}, "at least one step"),
     ],
@@ -95,6 +97,12 @@ def test_a_run_of_another_version_is_told(copy):
     written = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**written, "format": 99}))
     with pytest.raises(PoiseError, match=r"another version of Poise \(format 99; this one reads 1\)"):
+        load_run(copy)
+
+
+def test_files_that_do_not_fit_together_are_told(copy):
+    (copy / "summary.json").write_text("{}")
+    with pytest.raises(PoiseError, match="its files do not fit together"):
         load_run(copy)
 
 
@@ -129,7 +137,63 @@ def test_a_run_on_data_in_memory_asks_for_data_to_test_on(own):
 def test_a_style_whose_function_is_gone_can_be_sampled_but_not_checked(own):
     back = load_run(own.folder)
     assert len(back.sample(3, {"path": "long"})) == 3
+    with pytest.raises(PoiseError, match="unknown style of this run 'other'"):
+        load_run(own.folder, [labeling_function(lambda s, a: 0.0, name="other")])
     with pytest.raises(
         PoiseError, match=r"the function of style 'path' .* is not here; name it with --styles file.py:path"
     ):
         back.sample_checked(3)
+
+
+def test_a_style_that_has_changed_since_training_is_refused(own):
+    changed = labeling_function(lambda s, a: -float(np.abs(a).sum()), name="path", classes=("short", "long"))
+    with pytest.raises(PoiseError, match=r"style 'path' has changed since training: \d+ of \d+ kept demonstrations"):
+        load_run(own.folder, [changed]).evaluate(wander(20), rollouts=16)
+
+
+def test_a_style_of_ones_own_is_never_taken_for_a_built_in_one(tmp_path):
+    speed = labeling_function(lambda s, a: float(s[-1, 0]), name="speed")
+    poise.train("rnn", styles=[speed], count=100, settings=TINY, out=tmp_path, progress=False)
+    with pytest.raises(PoiseError, match=r"the function of style 'speed' .* is not here"):
+        load_run(tmp_path).evaluate(rollouts=8)
+    assert load_run(tmp_path, [speed]).evaluate(rollouts=8).about["data"] == "basketball"
+
+
+def test_data_that_changed_since_training_are_refused(tmp_path):
+    wander(60).save(tmp_path / "data.npz")
+    run = poise.train("rnn", tmp_path / "data.npz", [path], settings=TINY, out=tmp_path / "run", progress=False)
+    assert run.evaluate(rollouts=8).about["test"] == 6
+    wander(67).save(tmp_path / "data.npz")
+    with pytest.raises(PoiseError, match="has changed since this run was trained on it"):
+        load_run(tmp_path / "run", [path]).evaluate(rollouts=8)
+
+
+def test_a_domain_of_ones_own_makes_the_demonstrations_and_is_asked_for_again(tmp_path):
+    mine = Domain(
+        "mine",
+        demonstrations=lambda count, seed: wander(count, seed=seed),
+        count=80,
+        dynamics=integrator,
+        units=(2.0, 2.0),
+    )
+    run = poise.train("rnn", styles=[path], domain=mine, settings=TINY, out=tmp_path, progress=False)
+    assert len(run.splits().train) == 64
+    with pytest.raises(PoiseError, match="the domain 'mine' of the user's own; pass it"):
+        load_run(tmp_path)
+    back = load_run(tmp_path, [path], domain=mine)
+    assert back.evaluate(rollouts=8).to_json()["algorithms"] == run.evaluate(rollouts=8).to_json()["algorithms"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"data": wander(30), "count": 5}, "count is for domains"),
+        ({"data": wander(30), "test": "gone.npz"}, "no such file: gone.npz"),
+        ({"data": Splits(wander(9), wander(9), wander(9)), "split_by": "game"}, "split_by does not go with"),
+        ({"first_seed": -5}, "seeds lie between 0"),
+        ({"first_seed": 2**33}, "seeds lie between 0"),
+    ],
+)
+def test_what_does_not_apply_is_refused_not_ignored(more, message):
+    with pytest.raises(PoiseError, match=message):
+        poise.train("rnn", styles=[path], settings=TINY, progress=False, **more)

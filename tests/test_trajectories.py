@@ -1,3 +1,4 @@
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -48,6 +49,23 @@ def test_npz_comes_back_equal(tmp_path_factory, shape):
 def test_integers_are_scaled(tmp_path):
     np.savez(tmp_path / "a.npz", states=np.asarray([[[100, 200], [150, 250]]], np.int16), scale=np.float32(0.01))
     np.testing.assert_allclose(Trajectories.load(tmp_path / "a.npz").states, [[[1, 2], [1.5, 2.5]]], rtol=1e-6)
+
+
+def test_differences_are_taken_before_anything_is_rounded():
+    far = 5e6 + np.cumsum(np.full((1, 50, 1), 0.1), axis=1)
+    np.testing.assert_allclose(Trajectories(far).actions, 0.1, rtol=1e-5)
+
+
+def test_arrays_of_jax_are_checked_as_well():
+    with pytest.raises(PoiseError, match="must be finite"):
+        Trajectories(jnp.full((1, 3, 1), jnp.nan))
+    assert Trajectories(jnp.zeros((1, 3, 1), jnp.int32)).states.dtype == np.float32
+
+
+def test_metadata_are_plain_arrays():
+    assert Trajectories(np.zeros((2, 3, 1)), metadata={"game": ["a", "b"]}).metadata["game"].tolist() == ["a", "b"]
+    with pytest.raises(PoiseError, match="'game' holds object"):
+        Trajectories(np.zeros((2, 3, 1)), metadata={"game": [None, 1]})
 
 
 def test_the_callers_arrays_are_copied_not_kept():

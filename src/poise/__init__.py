@@ -5,7 +5,7 @@ the very function that defined it.
 """
 
 from .algorithms import ALGORITHMS, Algorithm, Stage, register
-from .config import Experiment, Network, Settings, Training, Weights
+from .config import PRESETS, Experiment, Network, Settings, Training, Weights
 from .domains import DOMAINS, Domain
 from .errors import PoiseError
 from .evaluation import Report
@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ALGORITHMS",
     "DOMAINS",
+    "PRESETS",
     "Algorithm",
     "Domain",
     "Experiment",

@@ -74,11 +74,6 @@ class Stage:
     l2: float = 0.0
     """Weight of the squared parameters, as the paper has it for the dynamics."""
 
-    @property
-    def reads(self) -> str:
-        """The stage in words."""
-        return f"{self.name}: {' + '.join(term.__name__ for term in self.terms)} over {', '.join(self.trains)}"
-
 
 @dataclass(frozen=True)
 class Algorithm:
@@ -120,7 +115,7 @@ def find_algorithm(name: str, domain: Domain) -> Algorithm:
 
 
 def register(name: str, algorithm: Algorithm) -> None:
-    """Adds a row to the table, so that `train`, `evaluate` and the commands know it by name."""
+    """Adds a row to the table of this process, so that `train` and `load_run` know it by name."""
     if name in ALGORITHMS:
         raise PoiseError(f"there is an algorithm {name!r} already; choose another name")
     ALGORITHMS[name] = algorithm

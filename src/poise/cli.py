@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import json
 import os
@@ -13,8 +15,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from .config import Experiment
-from .errors import PoiseError
+from .config import PRESETS, Experiment
+from .errors import PoiseError, unknown
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Train:
     """Trains a policy that can be dialled; the same command resumes a run that was interrupted."""
 
     experiment: Annotated[Experiment, tyro.conf.arg(name="")] = field(default_factory=Experiment)
+    preset: str | None = None
+    """Settings to start from: basketball or cheetah (the paper's sizes), or small (for two cores)."""
     out: Path | None = None
     """The run folder; runs/DATA-ALGORITHM if not given."""
     json: bool = False
@@ -73,7 +77,7 @@ class Evaluate:
     styles: tuple[str, ...] = ()
     """Where to find styles whose file has moved, as file.py:function."""
     out: Path | None = None
-    """Folder of report.json and report.html; the run folder if not given."""
+    """Folder of report.json and report.html; the run folder, or a folder in it for other data, if not given."""
     json: bool = False
     """Prints the report as JSON instead of a table."""
 
@@ -161,10 +165,10 @@ def evaluate(arguments: Evaluate) -> None:
         raise PoiseError(f"--rollouts is at least 1; got {arguments.rollouts}")
     run = load_run(arguments.run, arguments.styles)
     test = None if arguments.data is None else Trajectories.load(arguments.data)
-    report = run.evaluate(test, arguments.rollouts, arguments.draw)
-    folder = arguments.out or arguments.run
+    report = run.evaluate(test, arguments.rollouts, arguments.draw, arguments.data and arguments.data.name)
+    _say(report, arguments.json)
+    folder = arguments.out or (arguments.run / f"on-{arguments.data.stem}" if arguments.data else arguments.run)
     write_report(folder, report, [run])
-    _say(report.to_json() if arguments.json else report, arguments.json)
     if not arguments.json:
         print(f"\nreport: {folder / 'report.html'}, {folder / 'report.json'}")
 
@@ -208,6 +212,9 @@ def main(words: Sequence[str] | None = None) -> int:
     except PoiseError as error:
         print(f"poise: {error}", file=sys.stderr)
         return 2
+    except MemoryError:
+        print("poise: not enough memory for that many numbers; ask for fewer at a time", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("poise: interrupted; start the same command again to go on", file=sys.stderr)
         return 130
@@ -218,6 +225,9 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def parse(words: Sequence[str]) -> Any:
     """The arguments of the command that the words name; train starts from the presets of the data's domain."""
+    names = [kind.__name__.lower() for kind in COMMANDS]
+    if words and not words[0].startswith("-") and words[0] not in names:
+        raise unknown("command", words[0], names)
     defaults: dict[type, Any] = {Train: _preset(words)} if words and words[0] == "train" else {}
     commands = tuple(
         Annotated[
@@ -226,21 +236,51 @@ def parse(words: Sequence[str]) -> Any:
         ]
         for kind in COMMANDS
     )
-    return tyro.cli(
-        _union(commands),  # pyright: ignore[reportArgumentType]
-        args=list(words),
-        prog="poise",
-        description="Policies you can dial: learn from demonstrations, ask for a style, get rollouts that show it.",
-        config=(tyro.conf.OmitArgPrefixes,) if words and words[0] != "train" else (),
+    said, about = (
+        io.StringIO(),
+        "Policies you can dial: learn from demonstrations, ask for a style, see it in rollouts.",
     )
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(
+                _union(commands),  # pyright: ignore[reportArgumentType]
+                args=list(words),
+                prog="poise",
+                description=about,
+                config=(tyro.conf.OmitArgPrefixes,) if words and words[0] != "train" else (),
+            )
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise PoiseError(_one_line(said.getvalue(), " ".join(["poise", *words[:1]]))) from None
+
+
+def _one_line(box: str, command: str) -> str:
+    """What tyro says in a box of several lines, on one: the error, the nearest option, where help is."""
+    lines = [line.strip(" │╭╮╰╯|+") for line in box.splitlines()]
+    parts = [[]]
+    for line in lines[1:]:
+        if line.strip("─-") == "":
+            parts.append([])
+        else:
+            parts[-1].append(line)
+    parts = [part for part in parts if part] or [["the command could not be read"]]
+    meant = [part[1].split()[0] for part in parts if len(part) > 1 and part[0].startswith("Perhaps you meant")]
+    hint = f"; did you mean {meant[0]}?" if meant else ""
+    return f"{' '.join(parts[0]).rstrip('.')}{hint} (see {command} --help)"
 
 
 def _preset(words: Sequence[str]) -> Train:
     from .domains import DOMAINS
 
-    named = {word: value for word, value in itertools.pairwise(words) if word in ("--data", "--domain")}
+    flat = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    named = {word: value for word, value in itertools.pairwise(flat) if word in ("--data", "--domain", "--preset")}
     domain = DOMAINS.get(named.get("--domain") or named.get("--data") or Experiment.data)
-    return Train(Experiment(settings=domain.settings)) if domain else Train(Experiment(styles=()))
+    preset = named.get("--preset")
+    if preset is not None and preset not in PRESETS:
+        raise unknown("preset", preset, PRESETS)
+    settings = PRESETS[preset] if preset else domain.settings if domain else Experiment().settings
+    return Train(Experiment(settings=settings, styles=Experiment.styles if domain else ()))
 
 
 def _union(kinds: tuple[Any, ...]) -> Any:

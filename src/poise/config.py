@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -46,6 +47,13 @@ class Weights:
     """Cross-entropy of the labeler on demonstrations."""
     dynamics: float = 1.0
     """Error of the dynamics on demonstrations."""
+    extra: dict[str, float] = field(default_factory=dict)
+    """Weights of losses that an algorithm of the user's own adds."""
+
+    def by_name(self) -> dict[str, float]:
+        """The weight of every named loss."""
+        known = {name: value for name, value in dataclasses.asdict(self).items() if name != "extra"}
+        return {**known, **self.extra}
 
 
 @dataclass(frozen=True)
@@ -66,12 +74,21 @@ class Training:
     """Adam's learning rate at the start; it falls to zero along a cosine."""
     clip: float = 10.0
     """Largest norm of a gradient."""
+    extra_steps: dict[str, int] = field(default_factory=dict)
+    """Optimiser steps of stages that an algorithm of the user's own adds, by the stage's name."""
     chunk: int = 100
     """Steps between two returns to the host for progress, metrics and checkpoints; results do not depend on it."""
 
     def steps(self, stage: str) -> int:
         """Optimiser steps of a stage, by its name."""
-        return getattr(self, f"{stage}_steps")
+        known = {"policy": self.policy_steps, "labeler": self.labeler_steps, "dynamics": self.dynamics_steps}
+        steps = {**known, **self.extra_steps}
+        if stage not in steps:
+            raise PoiseError(f"stage {stage!r} has no number of steps; give Training(extra_steps={{{stage!r}: ...}})")
+        return steps[stage]
+
+
+NEVER_ZERO = ("latent", "hidden", "layers", "dynamics_layers", "batch", "chunk", "learning_rate", "clip")
 
 
 @dataclass(frozen=True)
@@ -83,20 +100,35 @@ class Settings:
     weights: Weights = field(default_factory=Weights)
 
     def __post_init__(self):
-        positive = {
-            "network.hidden": self.network.hidden,
-            "training.batch": self.training.batch,
-            "training.chunk": self.training.chunk,
-            "training.learning_rate": self.training.learning_rate,
-        }
-        for name, value in positive.items():
-            if not value > 0:
-                raise PoiseError(f"{name} must be above 0; got {value}")
-        for field_ in dataclasses.fields(self.training):
-            if field_.name.endswith("_steps") and getattr(self.training, field_.name) < 0:
-                raise PoiseError(
-                    f"training.{field_.name} must not be negative; got {getattr(self.training, field_.name)}"
-                )
+        for part in ("network", "training", "weights"):
+            for name, value in dataclasses.asdict(getattr(self, part)).items():
+                numbers = [value] if isinstance(value, int | float) else value if isinstance(value, tuple) else []
+                for number in numbers:
+                    if not math.isfinite(number) or number < 0:
+                        raise PoiseError(f"{part}.{name} must be a finite number, not negative; got {number}")
+                    if number == 0 and name in NEVER_ZERO:
+                        raise PoiseError(f"{part}.{name} must be above 0; got {number}")
+
+
+PRESETS: dict[str, Settings] = {
+    "basketball": Settings(),
+    "cheetah": Settings(
+        network=Network(
+            latent=8,
+            hidden=200,
+            layers=(200, 200),
+            dynamics_layers=(500, 500),
+            decoder="markov",
+            variance="global",
+        ),
+        training=Training(batch=16),
+    ),
+    "small": Settings(
+        network=Network(hidden=64, layers=(64, 64)),
+        training=Training(policy_steps=2_500, labeler_steps=2_500, dynamics_steps=2_500, batch=64, learning_rate=2e-3),
+    ),
+}
+"""Settings by name: the paper's sizes for its two domains, and a small one that two cores train in minutes."""
 
 
 @dataclass(frozen=True)

@@ -35,15 +35,15 @@ class Share:
     count: int
 
     @staticmethod
-    def of(successes: Bool[np.ndarray, " count"]) -> Share:
-        """The share of true values."""
-        count = len(successes)
-        if not count:
+    def of(successes: Bool[np.ndarray, " count"], starts: Int[np.ndarray, " count"] | None = None) -> Share:
+        """The share of true values. Rollouts from one start are not independent: the interval counts starts."""
+        if not len(successes):
             return Share(float("nan"), 0.0, 1.0, 0)
+        count = len(successes) if starts is None else len(np.unique(starts))
         z, p = 1.959964, float(np.mean(successes))
         centre, spread = p + z**2 / (2 * count), z * np.sqrt(p * (1 - p) / count + z**2 / (4 * count**2))
         low, high = ((centre + sign * spread) / (1 + z**2 / count) for sign in (-1, 1))
-        return Share(p, max(0.0, min(p, float(low))), min(1.0, max(p, float(high))), count)
+        return Share(p, max(0.0, min(p, float(low))), min(1.0, max(p, float(high))), len(successes))
 
 
 @dataclass(frozen=True)
@@ -119,16 +119,16 @@ def score_seed(
         believed = dict(zip(names, right.mean(axis=0).tolist(), strict=True))
     return SeedScore(
         seed=seed,
-        joint=Share.of(np.all(own.right, axis=1)),
-        joint_independent=Share.of(np.all(independent.right, axis=1)),
-        by_style={name: Share.of(own.right[:, i]) for i, name in enumerate(names)},
+        joint=Share.of(np.all(own.right, axis=1), chosen),
+        joint_independent=Share.of(np.all(independent.right, axis=1), chosen),
+        by_style={name: Share.of(own.right[:, i], chosen) for i, name in enumerate(names)},
         by_class={
             style.name: {
-                name: Share.of(own.right[labels[chosen][:, i] == k, i]) for k, name in enumerate(style.classes)
+                name: Share.of(own.right[asked == k, i], chosen[asked == k]) for k, name in enumerate(style.classes)
             }
-            for i, style in enumerate(styles)
+            for i, (style, asked) in enumerate(zip(styles, labels[chosen].T, strict=True))
         },
-        by_style_independent={name: Share.of(independent.right[:, i]) for i, name in enumerate(names)},
+        by_style_independent={name: Share.of(independent.right[:, i], chosen) for i, name in enumerate(names)},
         believed=believed,
         nld=nld,
         kl=kl,
@@ -156,18 +156,17 @@ def check(
 ) -> Checked:
     """Rollouts from the first states of `starts` with the wanted labels, checked by the true labeling functions.
 
-    A rollout that leaves the finite numbers is wrong in every style.
+    A rollout that leaves the finite numbers is wrong in every style, and one that a function cannot score in that one.
     """
     environment = domain.environment or parts["dynamics"]
     made = simulate(parts["policy"], environment, starts.starts, wanted, starts.lengths, starts.steps, key=key)
-    states, actions = np.asarray(made.states), np.asarray(made.actions)
-    finite = np.asarray(np.isfinite(np.concatenate([states[:, 1:], actions], axis=-1)).all(axis=(1, 2)))
+    states, actions, real = np.asarray(made.states), np.asarray(made.actions), np.asarray(starts.mask)
+    fine = np.isfinite(np.concatenate([states[:, 1:], actions], axis=-1)).all(axis=2) | ~real
+    finite = np.asarray(fine.all(axis=1))
     states, actions = np.where(finite[:, None, None], states, 0), np.where(finite[:, None, None], actions, 0)
-    rollouts = Trajectories(states, actions, np.asarray(starts.lengths))
-    right, rows = np.zeros(wanted.shape, bool), np.flatnonzero(finite)
-    if len(rows):
-        right[rows] = np.equal(label_all(styles, rollouts[rows]), wanted[rows])
-    return Checked(rollouts, right, finite)
+    rollouts = Trajectories(states, actions, np.asarray(starts.lengths), {"labels": wanted})
+    labels = label_all(styles, rollouts, strict=False)
+    return Checked(rollouts, np.equal(labels, wanted) & finite[:, None], finite)
 
 
 def draw_starts(count: int, rollouts: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
@@ -210,22 +209,28 @@ def believe(labeler, trajectories: Trajectories) -> Int[np.ndarray, "N M"]:
 
 def base_rates(
     known: Trajectories, known_labels: Int[np.ndarray, "N M"], test: Trajectories, labels: Int[np.ndarray, "K M"]
-) -> dict[str, float]:
-    """The joint style-consistency of policies that ignore labels.
+) -> dict[str, Any]:
+    """The style-consistency, joint and by style, of policies that ignore labels.
 
     `own`: replays the known demonstration that starts nearest to each test start, any of them if several do.
     `independent`: replays any
     demonstration while the labels are drawn independently; the chance that two demonstrations have the same labels.
     """
-    random, deviation = np.random.default_rng(0), np.asarray(known.starts).std(axis=0)
-    scale = np.where(deviation > 0, deviation, 1)
-    starts, nearest = np.asarray(known.starts) / scale, []
-    for piece in np.array_split(np.asarray(test.starts) / scale, max(1, len(test) // 500)):
+    random, nearest = np.random.default_rng(0), []
+    mean, deviation = (f(np.asarray(known.starts, np.float64), axis=0) for f in (np.mean, np.std))
+    standard = lambda x: (np.asarray(x, np.float64) - mean) / np.where(deviation > 0, deviation, 1)  # noqa: E731
+    starts = standard(known.starts)
+    for piece in np.array_split(standard(test.starts), max(1, len(test) // 500)):
         distance = _squared_distances(piece, starts)
         nearest.append(np.argmin(distance + 1e-6 * random.random(distance.shape), axis=1))
-    agree = np.all(known_labels[np.concatenate(nearest)] == labels, axis=1)
-    shares = np.unique(labels, axis=0, return_counts=True)[1] / len(labels)
-    return {"own": round(float(agree.mean()), 4), "independent": round(float((shares**2).sum()), 4)}
+    agree = np.equal(known_labels[np.concatenate(nearest)], labels)
+    chance = lambda rows: float(np.square(np.unique(rows, axis=0, return_counts=True)[1] / len(rows)).sum())  # noqa: E731
+    by_style = [
+        {"own": round(float(agree[:, i].mean()), 4), "independent": round(chance(labels[:, i]), 4)}
+        for i in range(labels.shape[1])
+    ]
+    joint = {"own": round(float(agree.all(axis=1).mean()), 4), "independent": round(chance(labels), 4)}
+    return {**joint, "by_style": by_style}
 
 
 def _squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from .labeling import LabelingFunction, score_all
+from .labeling import LabelingFunction, classify_all, score_all
 from .trajectories import Trajectories
 
 TINY = 0.02  # a class, or a joint style, with a smaller share is hard to learn
@@ -28,18 +28,25 @@ class Inspection:
     @staticmethod
     def of(styles: Sequence[LabelingFunction], demonstrations: Trajectories, progress: bool = False) -> Inspection:
         """Scores the demonstrations, fits what has no thresholds, and labels them."""
-        scores = score_all(styles, demonstrations, progress)
-        fitted = tuple(style.fit_scores(row) for style, row in zip(styles, scores, strict=True))
-        labels = np.stack([style.classify(row) for style, row in zip(fitted, scores, strict=True)], axis=-1)
-        return Inspection(fitted, scores, labels)
+        scores = score_all(styles, demonstrations, progress, strict=False)
+        for style, row in zip(styles, scores, strict=True):
+            if not np.isfinite(row).any():
+                score_all([style], demonstrations)  # raises, and says what is wrong
+        fitted = tuple(style.fit_scores(row[np.isfinite(row)]) for style, row in zip(styles, scores, strict=True))
+        return Inspection(fitted, scores, classify_all(fitted, scores))
 
     def counts(self, style: int) -> list[int]:
         """Demonstrations in each class of a style."""
-        return np.bincount(self.labels[:, style], minlength=len(self.styles[style].classes)).tolist()
+        labelled = self.labels[self.labels[:, style] >= 0, style]
+        return np.bincount(labelled, minlength=len(self.styles[style].classes)).tolist()
+
+    def coverage(self, style: int) -> float:
+        """The share of demonstrations that a style can score."""
+        return float(np.isfinite(self.scores[style]).mean())
 
     def correlation(self) -> Float[np.ndarray, "M M"]:
         """Rank correlation between the scores of every two styles."""
-        ranks = np.stack([_ranks(row) for row in self.scores])
+        ranks = np.stack([_ranks(row) for row in self.scores[:, np.isfinite(self.scores).all(axis=0)]])
         centred = ranks - ranks.mean(axis=1, keepdims=True)
         norms = np.linalg.norm(centred, axis=1)
         norms = np.where(norms > 0, norms, 1.0)  # a style that scores all alike correlates with nothing
@@ -48,7 +55,7 @@ class Inspection:
     def joint(self) -> tuple[int, list[tuple[tuple[str, ...], int]]]:
         """The number of possible joint styles, and those that occur with their counts, rarest first."""
         possible = int(np.prod([len(style.classes) for style in self.styles]))
-        rows, counts = np.unique(self.labels, axis=0, return_counts=True)
+        rows, counts = np.unique(self.labels[(self.labels >= 0).all(axis=1)], axis=0, return_counts=True)
         named = [
             (tuple(style.classes[k] for style, k in zip(self.styles, row, strict=True)), int(count))
             for row, count in zip(rows, counts, strict=True)
@@ -59,6 +66,11 @@ class Inspection:
         """What will be hard to learn, one line each."""
         total, found = len(self.labels), []
         for i, style in enumerate(self.styles):
+            if self.coverage(i) < 1:
+                missing = int(np.isnan(self.scores[i]).sum())
+                found.append(
+                    f"{style.name} has no score for {missing} of {total} demonstrations: training will refuse it"
+                )
             for name, count in zip(style.classes, self.counts(i), strict=True):
                 if count == 0:
                     found.append(f"class {name!r} of {style.name} is empty: no demonstration shows it")
@@ -91,7 +103,7 @@ class Inspection:
                     "classes": list(style.classes),
                     "thresholds": list(style.thresholds or ()),
                     "counts": self.counts(i),
-                    "coverage": float(np.isfinite(self.scores[i]).mean()),
+                    "coverage": self.coverage(i),
                     "quantiles": dict(zip(("5", "50", "95"), _quantiles(self.scores[i]), strict=True)),
                 }
                 for i, style in enumerate(self.styles)
@@ -111,7 +123,7 @@ class Inspection:
         for i, style in enumerate(self.styles):
             low, middle, high = _quantiles(self.scores[i])
             unit = f" {style.unit}" if style.unit else ""
-            covered = np.isfinite(self.scores[i]).mean()
+            covered = self.coverage(i)
             lines.append(
                 f"{style.name}: median {middle:.3g}{unit}, 5-95 % {low:.3g} to {high:.3g}; covers {covered:.0%}"
             )
@@ -138,7 +150,7 @@ def _ranks(scores: np.ndarray) -> np.ndarray:
 
 
 def _quantiles(scores: np.ndarray) -> list[float]:
-    return [float(q) for q in np.quantile(scores, [0.05, 0.5, 0.95])]
+    return [float(q) for q in np.nanquantile(scores, [0.05, 0.5, 0.95])]
 
 
 def _range(low: float | None, high: float | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,7 +36,7 @@ STARTS_KEPT = 1_000
 
 def train(
     algorithm: str = "ctvae-style",
-    data: str | Path | Trajectories | Splits = "basketball",
+    data: str | Path | Trajectories | Splits | None = None,
     styles: Sequence[str | LabelingFunction] = ("speed", "destination"),
     *,
     domain: str | Domain | None = None,
@@ -46,12 +47,15 @@ def train(
 ) -> Run:
     """Trains a policy that can be dialled: an algorithm by name, demonstrations, styles; all seeds as one program.
 
+    Without data, those that the domain makes (without a domain either: simulated basketball).
+
     With `out`, everything is saved in that folder as training goes on, and the same call resumes what was interrupted.
     `more` are fields of `Experiment`: seeds, classes, test, split_by, count.
     """
     in_memory = isinstance(data, Trajectories | Splits)
-    named = IN_MEMORY if in_memory else str(data)
-    found = find_domain(domain) if isinstance(domain, str) else domain or named_domain(None, named)
+    found = find_domain(domain) if isinstance(domain, str) else domain
+    named = IN_MEMORY if in_memory else str(data or (found.name if found else Experiment.data))
+    found = found or named_domain(None, named)
     experiment = Experiment(
         algorithm=algorithm,
         data=named,
@@ -71,31 +75,34 @@ def train_task(task: Task, out: str | Path | None = None, progress: bool = True)
     with storage.lock(folder):
         write_config(folder, task.experiment, task.styles, task.domain, task.fingerprint)
         if (folder / "weights.safetensors").exists():
+            (folder / "checkpoint.safetensors").unlink(missing_ok=True)
             return replace(load_run(folder, task.styles, task.domain), _splits=task.splits)
         return _train(task, folder, progress)
 
 
 def _train(task: Task, folder: Path | None, progress: bool) -> Run:
     settings = task.experiment.settings
-    labels = [label_all(task.styles, part, progress) for part in (task.splits.train, task.splits.validation)]
+    validation_labels = label_all(task.styles, task.splits.validation, progress)
     problem = Problem(Statistics.of(task.splits.train), label_space(task.styles), settings.network, task.domain)
     log = _Log(folder, task.experiment, progress)
     state, stage = log.resume(start(task.algorithm, problem, np.asarray(seeds_of(task.experiment))), task.algorithm)
-    train_data, validation = Data.of(task.splits.train, labels[0]), Data.of(task.splits.validation, labels[1])
-    wide = _wide(task, labels[0]) if any(one.wide for one in task.algorithm.stages) else None
+    train_data = Data.of(task.splits.train, task.labels)
+    validation = Data.of(task.splits.validation, validation_labels)
+    wide = _wide(task) if any(one.wide for one in task.algorithm.stages) else None
     for now in fit(task.algorithm, state, train_data, validation, settings, stage=stage, wide=wide):
         state = log.write(now)
-    return log.finish(task, state, labels[1])
+        if not running(state).any():
+            raise PoiseError(
+                f"no seed has a finite loss any more (the first stopped at {log.stopped[0]}); "
+                "try a smaller --settings.training.learning-rate in another --out"
+            )
+    return log.finish(task, state, validation_labels)
 
 
-def _wide(task: Task, labels: np.ndarray) -> Data | None:
-    """Perturbed demonstrations for the labeler; none if a labeling function cannot cope with them."""
+def _wide(task: Task) -> Data:
+    """Demonstrations and perturbed copies of them, for the labeler."""
     amount = task.experiment.settings.training.widen
-    try:
-        return Data.of(*widened(task.splits.train, labels, task.domain, task.styles, amount))
-    except PoiseError as error:
-        tqdm.write(f"note: the labeler learns from demonstrations alone: {error}")
-        return None
+    return Data.of(*widened(task.splits.train, task.labels, task.domain, task.styles, amount))
 
 
 class _Log:
@@ -129,9 +136,8 @@ class _Log:
         for run, step in enumerate(np.asarray(now.state.stopped)):
             if step >= 0 and self.stopped[run] is None:
                 self.stopped[run] = f"{now.stage} step {step}"
-                tqdm.write(
-                    f"seed {seeds_of(self.experiment)[run]} stopped at {self.stopped[run]}: its loss is not finite"
-                )
+                seed = seeds_of(self.experiment)[run]
+                tqdm.write(f"seed {seed} stopped at {self.stopped[run]}: its loss is not finite", file=sys.stderr)
         self._show(now)
         if self.folder is not None and now.losses:
             line = {
@@ -164,6 +170,7 @@ class _Log:
             stopped=tuple(self.stopped),
             best=int(np.argmax(np.where(running(state), joint, -1))),
             seconds=self.seconds,
+            fingerprint=task.fingerprint,
             folder=self.folder,
             _splits=task.splits,
         )
@@ -182,7 +189,7 @@ class _Log:
             title = f"{self.experiment.algorithm} {now.stage}"
             self.bar = tqdm(total=now.steps, initial=now.step, desc=title, unit="step", disable=not self.shown)
             return
-        figures = {name: f"{np.nanmean(values):.3g}" for name, values in now.validation.items()}
+        figures = {name: f"{_mean(values):.3g}" for name, values in now.validation.items()}
         self.bar.set_postfix(figures, refresh=False)
         self.bar.update(now.step - self.bar.n)
         if now.step == now.steps:
@@ -211,8 +218,14 @@ def _joint(task: Task, state: State, starts: Trajectories) -> np.ndarray:
     return np.asarray([one.right.all(axis=1).mean() for one in checked])
 
 
+def _mean(values: np.ndarray) -> float:
+    """The mean over the seeds that go on."""
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else float("nan")
+
+
 def _plain(named: dict[str, np.ndarray]) -> dict[str, list[float | None]]:
     return {
-        name: [float(np.format_float_positional(v, 6)) if np.isfinite(v) else None for v in values]
+        name: [float(np.format_float_positional(v, 7, fractional=False)) if np.isfinite(v) else None for v in values]
         for name, values in named.items()
     }

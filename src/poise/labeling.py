@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -164,10 +164,11 @@ class LabelingFunction:
         return replace(self, thresholds=thresholds)
 
     def classify(self, scores: Float[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
-        """The class of each score."""
+        """The class of each score; -1 where there is no score."""
         if self.thresholds is None:
             raise PoiseError(f"style {self.name!r} has no thresholds yet; fit it on training demonstrations first")
-        return np.searchsorted(np.asarray(self.thresholds, np.float32), scores, side="right").astype(np.int32)
+        classes = np.searchsorted(np.asarray(self.thresholds, np.float32), scores, side="right")
+        return np.where(np.isfinite(scores), classes, -1).astype(np.int32)
 
     def label(self, trajectories: Trajectories, progress: bool = False) -> Int[np.ndarray, " N"]:
         """The class of each trajectory: λ(τ)."""
@@ -177,8 +178,9 @@ class LabelingFunction:
         """The class that a word names; a number is the class itself, counted from 0."""
         if isinstance(word, str) and word in self.classes:
             return self.classes.index(word)
-        if str(word).isdigit() and int(word) < len(self.classes):
-            return int(word)
+        number = str(word)
+        if number.isascii() and number.isdecimal() and int(number) < len(self.classes):
+            return int(number)
         raise unknown(f"class of style {self.name!r}", str(word), self.classes)
 
 
@@ -200,7 +202,8 @@ def labeling_function(
         names = tuple(classes)
         if cuts is None and names == ("no", "yes"):
             cuts = (0.5,)
-        return LabelingFunction(name or function.__name__, function, names, cuts, unit)
+        known_as = name or getattr(function, "__name__", type(function).__name__)
+        return LabelingFunction(known_as, function, names, cuts, unit)
 
     return decorate if function is None else decorate(function)
 
@@ -211,18 +214,21 @@ def label_space(styles: Sequence[LabelingFunction]) -> LabelSpace:
 
 
 def score_all(
-    styles: Sequence[LabelingFunction], trajectories: Trajectories, progress: bool = False
+    styles: Sequence[LabelingFunction], trajectories: Trajectories, progress: bool = False, strict: bool = True
 ) -> Float[np.ndarray, "M N"]:
-    """The scores of every style, checked: one finite number a trajectory."""
+    """The scores of every style, checked: one finite number a trajectory.
+
+    If not `strict`, a trajectory that a function cannot score (it raises, or returns NaN) has the score NaN.
+    """
     scores = np.empty((len(styles), len(trajectories)), np.float32)
     for style, row in zip(styles, scores, strict=True):
         for length in np.unique(trajectories.lengths):
             rows = np.flatnonzero(np.asarray(trajectories.lengths) == length)
             states = np.asarray(trajectories.states)[rows, : length + 1]
             actions = np.asarray(trajectories.actions)[rows, :length]
-            row[rows] = _scores(style, states, actions, progress)
+            row[rows] = _scores(style, states, actions, progress, strict)
         bad = np.flatnonzero(~np.isfinite(row))
-        if len(bad):
+        if strict and len(bad):
             raise PoiseError(
                 f"style {style.name!r} returned {row[bad[0]]} for trajectory {bad[0]} (and {len(bad) - 1} others); "
                 "a score is a finite number: handle that case in the function"
@@ -231,12 +237,15 @@ def score_all(
 
 
 def label_all(
-    styles: Sequence[LabelingFunction], trajectories: Trajectories, progress: bool = False
+    styles: Sequence[LabelingFunction], trajectories: Trajectories, progress: bool = False, strict: bool = True
 ) -> Int[np.ndarray, "N M"]:
-    """The labels of every trajectory in every fitted style."""
-    scores = score_all(styles, trajectories, progress)
-    columns = [style.classify(row) for style, row in zip(styles, scores, strict=True)]
-    return np.stack(columns, axis=-1) if columns else np.zeros((len(trajectories), 0), np.int32)
+    """The labels of every trajectory in every fitted style; if not `strict`, -1 where a function gives no score."""
+    return classify_all(styles, score_all(styles, trajectories, progress, strict))
+
+
+def classify_all(styles: Sequence[LabelingFunction], scores: Float[np.ndarray, "M N"]) -> Int[np.ndarray, "N M"]:
+    """The labels that belong to the scores of every style."""
+    return np.stack([style.classify(row) for style, row in zip(styles, scores, strict=True)], axis=-1)
 
 
 def traced(score: Score, states: Array, actions: Array) -> bool:
@@ -278,6 +287,8 @@ def parse_words(words: Sequence[str], styles: Sequence[LabelingFunction]) -> dic
             raise PoiseError(f"a style is asked for as name=class, for example {_example(styles)}; got {word!r}")
         if name not in by_name:
             raise unknown("style", name, by_name)
+        if name in wanted:
+            raise PoiseError(f"style {name!r} is asked for twice; ask once")
         wanted[name] = by_name[name].index(value)
     return wanted
 
@@ -301,15 +312,23 @@ def _midpoints(distinct: np.ndarray, quantiles: np.ndarray) -> tuple[float, ...]
 
 
 @functools.lru_cache(maxsize=256)
-def _vectorised(score: Score) -> Callable[[Array, Array], Array]:
+def _compiled(score: Score) -> Callable[[Array, Array], Array]:
     return jax.jit(jax.vmap(score))
 
 
-def _scores(style: LabelingFunction, states: np.ndarray, actions: np.ndarray, progress: bool) -> np.ndarray:
+def _vectorised(score: Score) -> Callable[[Array, Array], Array]:
+    return _compiled(score) if isinstance(score, Hashable) else jax.jit(jax.vmap(score))
+
+
+def _scores(
+    style: LabelingFunction, states: np.ndarray, actions: np.ndarray, progress: bool, strict: bool
+) -> np.ndarray:
     if traced(style.score, states, actions):
-        scores = np.asarray(_vectorised(style.score)(states, actions))
+        # padded to a power of two, so that groups of other sizes need no program of their own
+        rows = np.arange(1 << (len(states) - 1).bit_length()) % len(states)
+        scores = np.asarray(_vectorised(style.score)(states[rows], actions[rows]))[: len(states)]
     else:
-        scores = parallel.map_rows(style.name, style.score, states, actions, progress)
+        scores = parallel.map_rows(style.name, style.score, states, actions, progress, strict)
     if scores.shape != (len(states),) or scores.dtype.kind not in "fiub":
         got = f"an array of shape {list(scores.shape[1:])}" if scores.ndim > 1 else f"values of {scores.dtype}"
         raise PoiseError(f"style {style.name!r} must return one number a trajectory; got {got}")

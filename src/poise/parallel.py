@@ -29,12 +29,20 @@ TRIAL = 32  # trajectories that are timed first
 
 
 def map_rows(
-    name: str, function: Callable[[Any, Any], Any], states: np.ndarray, actions: np.ndarray, progress: bool = False
+    name: str,
+    function: Callable[[Any, Any], Any],
+    states: np.ndarray,
+    actions: np.ndarray,
+    progress: bool = False,
+    strict: bool = True,
 ) -> np.ndarray:
-    """The function's answer for each row, in order; the caller's arrays are never changed."""
+    """The function's answer for each row, in order; the caller's arrays are never changed.
+
+    If not `strict`, a row for which the function raises has the answer NaN.
+    """
     count = len(states)
     start = time.perf_counter()
-    head = call_rows(name, function, states[:TRIAL], actions[:TRIAL])
+    head = call_rows(name, function, states[:TRIAL], actions[:TRIAL], strict=strict)
     seconds = (time.perf_counter() - start) / min(TRIAL, count) * max(count - TRIAL, 0)
     pieces = [range(i, min(i + _piece(count), count)) for i in range(TRIAL, count, _piece(count))]
     address = _address(function)
@@ -43,16 +51,18 @@ def map_rows(
         total=count, initial=len(head), desc=f"label {name}", unit="traj", disable=not progress, leave=False, delay=1
     ) as bar:
         if seconds > WORTH_A_POOL and address and workers > 1:
-            answers = _in_processes(name, address, states, actions, pieces, workers, bar)
+            answers = _in_processes(name, address, states, actions, pieces, workers, bar, strict)
         else:
             answers = []
             for piece in pieces:
-                answers.append(call_rows(name, function, states[piece], actions[piece], piece.start))
+                answers.append(call_rows(name, function, states[piece], actions[piece], piece.start, strict))
                 bar.update(len(piece))
     return np.concatenate([head, *answers])
 
 
-def call_rows(name: str, function: Callable, states: np.ndarray, actions: np.ndarray, first: int = 0) -> np.ndarray:
+def call_rows(
+    name: str, function: Callable, states: np.ndarray, actions: np.ndarray, first: int = 0, strict: bool = True
+) -> np.ndarray:
     """The function's answer for each row, one call at a time, on copies."""
     answers = []
     for row, (state, action) in enumerate(zip(states, actions, strict=True), start=first):
@@ -61,6 +71,9 @@ def call_rows(name: str, function: Callable, states: np.ndarray, actions: np.nda
         except PoiseError:
             raise
         except Exception as error:
+            if not strict:
+                answers.append(np.asarray(np.nan))
+                continue
             raise PoiseError(f"style {name!r} raised {type(error).__name__} on trajectory {row}: {error}") from error
     if len({answer.shape for answer in answers}) > 1 or answers[0].dtype.kind not in "fiub":
         raise PoiseError(
@@ -79,10 +92,13 @@ def import_file(path: Path) -> ModuleType:
         raise PoiseError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
+    sys.path.insert(0, str(path.resolve().parent))  # a file may import its neighbours
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PoiseError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
     return module
 
 
@@ -92,14 +108,16 @@ def _piece(count: int) -> int:
 
 def _address(function: Callable) -> tuple[str, str] | None:
     """The file and name under which a fresh interpreter finds the function, if it can."""
-    name, file = getattr(function, "__qualname__", ""), inspect.getsourcefile(inspect.unwrap(function))
+    if not inspect.isfunction(function):
+        return None
+    name, file = function.__qualname__, inspect.getsourcefile(function)
     if not file or not name.isidentifier() or function.__module__ == "__main__" or not os.path.exists(file):
         return None
     return os.path.abspath(file), name
 
 
-def _in_processes(name, address, states, actions, pieces, workers, bar) -> list[np.ndarray]:
-    command = [sys.executable, "-m", "poise.parallel", *address, name]
+def _in_processes(name, address, states, actions, pieces, workers, bar, strict) -> list[np.ndarray]:
+    command = [sys.executable, "-m", "poise.parallel", *address, name, str(int(strict))]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "OMP_NUM_THREADS": "1"}
     processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
@@ -147,7 +165,7 @@ def _receive(stream) -> np.ndarray:
     return np.load(io.BytesIO(stream.read(int.from_bytes(head, "little"))), allow_pickle=False)
 
 
-def _work(file: str, function_name: str, style: str) -> None:
+def _work(file: str, function_name: str, style: str, strict: str) -> None:
     answers, sys.stdout = sys.stdout.buffer, sys.stderr  # a print in a style must not end up among the answers
     found = getattr(import_file(Path(file)), function_name)
     function = getattr(found, "score", found)  # the decorator leaves the function in there
@@ -157,7 +175,7 @@ def _work(file: str, function_name: str, style: str) -> None:
         except EOFError:
             return
         try:
-            answer = call_rows(style, function, states, actions, int(first))
+            answer = call_rows(style, function, states, actions, int(first), strict == "1")
         except PoiseError as error:
             answer = np.asarray(str(error))
         _send(answers, answer)

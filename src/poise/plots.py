@@ -102,7 +102,8 @@ def _is_flat(scene: Scene) -> bool:
 
 def _limits(panels: Sequence[Paths], scene: Scene) -> tuple[np.ndarray, np.ndarray]:
     """The corners that all panels show: those of the scene and a little around it, or what holds every rollout."""
-    points = np.concatenate([points for paths in panels for points, _ in paths])
+    points = np.concatenate([np.zeros((1, 2)), *(points for paths in panels for points, _ in paths)])
+    points = points[1:] if len(points) > 1 else points  # where no rollout is finite there is still a panel
     low, high = points.min(axis=0), points.max(axis=0)
     if scene.limits is not None and not _is_flat(scene):
         left, right, bottom, top = scene.limits

@@ -36,7 +36,7 @@ def imagine(
 
     _, (states, actions) = jax.lax.scan(step, (starts, memory), jnp.arange(steps))
     states = jnp.concatenate([starts[None], states])
-    return Trajectories(jnp.swapaxes(states, 0, 1), jnp.swapaxes(actions, 0, 1), jnp.asarray(lengths))
+    return Trajectories.trusted(jnp.swapaxes(states, 0, 1), jnp.swapaxes(actions, 0, 1), jnp.asarray(lengths))
 
 
 _imagine = eqx.filter_jit(imagine)
@@ -80,4 +80,4 @@ def _step_by_step(policy, environment, starts, labels, lengths, steps, key) -> T
                 f"the environment must return states of shape {list(starts.shape)}; got {list(following.shape)}"
             )
         states.append(following)
-    return Trajectories(jnp.stack(states, axis=1), jnp.stack(actions, axis=1), lengths)
+    return Trajectories.trusted(jnp.stack(states, axis=1), jnp.stack(actions, axis=1), lengths)

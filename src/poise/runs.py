@@ -22,14 +22,14 @@ import numpy as np
 from . import config, origin, storage
 from .algorithms import Problem, find_algorithm
 from .config import Experiment
-from .domains import DOMAINS, Domain, find_domain, plain
+from .domains import DOMAINS, Domain, find_domain, integrator, plain
 from .errors import PoiseError, unknown
 from .evaluation import ROLLOUTS, Checked, Report, base_rates, check, score_seed
 from .labeling import LabelingFunction, label_all, label_space, load_style
 from .losses import Parts
 from .models import Standardizer, Statistics
 from .rollout import simulate
-from .tasks import check_sizes, load_splits
+from .tasks import check_sizes, fingerprint, load_splits
 from .training import one_run, start
 from .trajectories import Splits, Trajectories
 
@@ -52,6 +52,8 @@ class Run:
     best: int
     """The seed (its place) with the highest joint style-consistency on validation demonstrations."""
     seconds: float
+    fingerprint: str | None = None
+    """Of the training demonstrations."""
     folder: Path | None = None
     _splits: Splits | None = field(default=None, repr=False)
 
@@ -61,12 +63,27 @@ class Run:
         return seeds_of(self.experiment)
 
     def splits(self) -> Splits:
-        """The demonstrations, made or read again if they are not in memory."""
-        return self._splits or load_splits(self.experiment)
+        """The demonstrations, made or read again if they are not in memory; they must be what was trained on."""
+        if self._splits is not None:
+            return self._splits
+        found = load_splits(self.experiment, self.domain)
+        if self.fingerprint not in (None, fingerprint(found.train)):
+            raise PoiseError(
+                f"{self.experiment.data} has changed since this run was trained on it, so its test demonstrations may "
+                "have been trained on; restore it, or name others to test on with --data"
+            )
+        return found
 
-    def evaluate(self, test: Trajectories | None = None, rollouts: int = ROLLOUTS, draw: int = 0) -> Report:
-        """Scores every seed on test demonstrations: the experiment's own, or others that it has never seen."""
+    def evaluate(
+        self, test: Trajectories | None = None, rollouts: int = ROLLOUTS, draw: int = 0, name: str | None = None
+    ) -> Report:
+        """Scores every seed on test demonstrations: the experiment's own, or others that it has never seen.
+
+        `name` is what the report calls the others.
+        """
         began = time.perf_counter()
+        _check_draw(draw)
+        self._check_styles()
         test = self.splits().test if test is None else test
         check_sizes(test, self.starts)
         labels = label_all(self.styles, test)
@@ -89,8 +106,9 @@ class Run:
             "environment": self.domain.environment_text,
             "units": self.domain.units_text,
             "rollouts": rollouts,
+            "data": name or self.experiment.data,
             "test": len(test),
-            "base_rate": base_rates(self.starts, self.starts.metadata["labels"], test, labels),
+            "base_rate": self._base_rate(test, labels),
             "experiment": config.to_json(self.experiment),
         }
         seconds = self.seconds + time.perf_counter() - began
@@ -130,16 +148,34 @@ class Run:
         draw: int = 0,
     ) -> Checked:
         """As `sample`, with what λ says of every rollout."""
+        self._check_styles()
         parts, starts, labels = self._begin(count, words or {}, start, steps, seed, draw)
         return check(parts, self.domain, self.styles, starts, labels, jax.random.key(draw))
 
     def _begin(self, count, words, start, steps, seed, draw) -> tuple[Parts, Trajectories, np.ndarray]:
-        if count < 1:
-            raise PoiseError(f"sample at least one rollout; got {count}")
+        if not 1 <= count <= 10_000_000:
+            raise PoiseError(f"sample between one and ten million rollouts at a time; got {count}")
+        _check_draw(draw)
         starts, labels = _matching_starts(self.starts, self._wanted(words), count, draw)
         if start is not None or steps is not None:
             starts = _moved(starts, start, steps)
         return one_run(self.parts, self._place(seed)), starts, labels
+
+    def _base_rate(self, test: Trajectories, labels: np.ndarray) -> dict[str, Any]:
+        rates = base_rates(self.starts, self.starts.metadata["labels"], test, labels)
+        names = [style.name for style in self.styles]
+        return {**rates, "by_style": dict(zip(names, rates["by_style"], strict=True))}
+
+    def _check_styles(self) -> None:
+        """Refuses a labeling function that no longer gives held-out demonstrations the labels it gave them."""
+        labels = label_all(self.styles, self.starts)
+        for i, style in enumerate(self.styles):
+            changed = int(np.sum(labels[:, i] != self.starts.metadata["labels"][:, i]))
+            if changed > max(2, 0.02 * len(labels)):  # a few may lie on a threshold, on another machine
+                raise PoiseError(
+                    f"style {style.name!r} has changed since training: {changed} of {len(labels)} kept demonstrations "
+                    "get another label; bring the old function back, or train again"
+                )
 
     def _wanted(self, words: Mapping[str, str | int]) -> dict[int, int]:
         names = [style.name for style in self.styles]
@@ -159,7 +195,7 @@ class Run:
         """Writes the run into a folder; `load_run` reads it back, equal."""
         folder = make_folder(Path(folder))
         with storage.lock(folder):
-            write_config(folder, self.experiment, self.styles, self.domain, None)
+            write_config(folder, self.experiment, self.styles, self.domain, self.fingerprint)
             write_result(folder, self)
         return replace(self, folder=folder)
 
@@ -174,13 +210,26 @@ def load_run(folder: str | Path, styles: Sequence[str | LabelingFunction] = (), 
     if not folder.is_dir():
         raise PoiseError(f"no such run folder: {folder}")
     written = _read_config(folder)
-    experiment = config.from_json(Experiment, written["experiment"])
     if not (folder / "weights.safetensors").exists():
         raise PoiseError(f"{folder} is not trained to its end yet; start the same `poise train` again to resume it")
-    starts = Trajectories.load(folder / "starts.npz")
+    try:
+        return _load(folder, written, styles, domain)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise PoiseError(f"{folder} is damaged: its files do not fit together ({error!r})") from error
+
+
+def _load(
+    folder: Path, written: dict[str, Any], styles: Sequence[str | LabelingFunction], domain: Domain | None
+) -> Run:
+    experiment = config.from_json(Experiment, written["experiment"])
+    summary, starts = storage.read_json(folder / "summary.json"), Trajectories.load(folder / "starts.npz")
     domain = domain or _restore_domain(written, starts)
-    fitted = tuple(_restore_style(entry, domain, styles) for entry in written["styles"])
-    summary = storage.read_json(folder / "summary.json")
+    given = [load_style(style, domain.styles) if isinstance(style, str) else style for style in styles]
+    names = [entry["name"] for entry in written["styles"]]
+    for style in given:
+        if style.name not in names:
+            raise unknown("style of this run", style.name, names)
+    fitted = tuple(_restore_style(entry, domain, given) for entry in written["styles"])
     algorithm = find_algorithm(experiment.algorithm, domain)
     problem = Problem(_empty_statistics(starts), label_space(fitted), experiment.settings.network, domain)
     like = eqx.filter_eval_shape(lambda: start(algorithm, problem, np.asarray(seeds_of(experiment))).parts)
@@ -194,6 +243,7 @@ def load_run(folder: str | Path, styles: Sequence[str | LabelingFunction] = (), 
         tuple(summary["stopped"]),
         summary["best"],
         summary["seconds"],
+        written["data"],
         folder,
     )
 
@@ -264,7 +314,7 @@ def write_config(folder: Path, experiment: Experiment, styles, domain: Domain, f
     new = {
         "format": FORMAT,
         "experiment": config.to_json(experiment),
-        "domain": {"name": domain.name, "built_in": DOMAINS.get(domain.name) is domain},
+        "domain": {"name": domain.name, "kind": _kind(domain)},
         "environment": domain.environment_text,
         "styles": [describe(style) for style in styles],
         "data": fingerprint,
@@ -281,7 +331,8 @@ def write_config(folder: Path, experiment: Experiment, styles, domain: Domain, f
                     f"{folder} holds another {what}{_difference(old[key], new[key])}; choose another --out"
                 )
         return
-    storage.write_json(path, {**new, "versions": origin.versions(), "command": origin.command()})
+    trained = {"command": origin.command(), "commit": origin.commit(), "hardware": origin.hardware()}
+    storage.write_json(path, {**new, "versions": origin.versions(), **trained})
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -316,32 +367,40 @@ def write_result(folder: Path, run: Run) -> None:
 
 
 def _restore_domain(written: dict[str, Any], starts: Trajectories) -> Domain:
-    name = written["domain"]["name"]
-    if written["domain"]["built_in"]:
+    name, kind = written["domain"]["name"], written["domain"]["kind"]
+    if kind == "built-in":
         return find_domain(name)
-    found = plain(starts, name)
-    for dynamics in (found.dynamics, None):
-        restored = replace(found, dynamics=dynamics)
-        if restored.environment_text == written["environment"]:
-            return restored
+    if kind == "plain":
+        found = plain(starts, name)
+        known = written["environment"] == replace(found, dynamics=integrator).environment_text
+        return replace(found, dynamics=integrator if known else None)
     raise PoiseError(
         f"this run was trained in the domain {name!r} of the user's own; pass it: load_run(folder, domain=...)"
     )
 
 
-def _restore_style(entry: dict[str, Any], domain: Domain, given: Sequence[str | LabelingFunction]) -> LabelingFunction:
+def _kind(domain: Domain) -> str:
+    if DOMAINS.get(domain.name) is domain:
+        return "built-in"
+    bare = Domain(domain.name, dynamics=domain.dynamics, scene=domain.scene)
+    return "plain" if domain == bare and domain.dynamics in (None, integrator) else "own"
+
+
+def _check_draw(draw: int) -> None:
+    if not 0 <= draw < 2**31:
+        raise PoiseError(f"a draw lies between 0 and 2^31; got {draw}")
+
+
+def _restore_style(entry: dict[str, Any], domain: Domain, given: Sequence[LabelingFunction]) -> LabelingFunction:
     """A style as it was fitted; its function comes from the domain, its file, or the one named anew."""
     fitted = {"classes": tuple(entry["classes"]), "thresholds": tuple(entry["thresholds"]), "unit": entry["unit"]}
-    for new in given:
-        style = load_style(new, domain.styles) if isinstance(new, str) else new
+    for style in given:
         if style.name == entry["name"]:
             return replace(style, **fitted)
-    source = entry["source"] or entry["name"]
-    if ":" not in source and source not in domain.styles:
-        return LabelingFunction(entry["name"], _missing(entry["name"], source), **fitted, source=entry["source"])
-    if ":" in source and not Path(source.rpartition(":")[0]).exists():
-        return LabelingFunction(entry["name"], _missing(entry["name"], source), **fitted, source=source)
-    return replace(load_style(source, domain.styles), name=entry["name"], **fitted)
+    name, source = entry["name"], entry["source"]
+    if source in domain.styles or (source and ":" in source and Path(source.rpartition(":")[0]).exists()):
+        return replace(load_style(source, domain.styles), name=name, **fitted)
+    return LabelingFunction(name, _missing(name, source or "a function in memory"), **fitted, source=source)
 
 
 def _missing(name: str, source: str) -> Callable[[Any, Any], Any]:

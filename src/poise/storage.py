@@ -87,7 +87,11 @@ def read_tree(path: Path, like: Any) -> Any:
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[None]:
     """Holds a folder for this process; the lock falls with the process, however it ends."""
-    with open(folder / ".lock", "w") as file:
+    try:
+        file = open(folder / ".lock", "w")  # noqa: SIM115  (closed below)
+    except OSError as error:
+        raise PoiseError(f"cannot write in {folder}: {error.strerror or error}") from error
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Int
 
 from .algorithms import Algorithm, find_algorithm
 from .config import Experiment
 from .domains import DOMAINS, Domain, find_domain, plain
 from .errors import PoiseError, unknown
-from .labeling import LabelingFunction, load_style
+from .labeling import LabelingFunction, classify_all, load_style, score_all
 from .trajectories import Splits, Trajectories, split
 
 IN_MEMORY = "(in memory)"
@@ -27,6 +28,8 @@ class Task:
     splits: Splits
     domain: Domain
     styles: tuple[LabelingFunction, ...]
+    labels: Int[np.ndarray, "N M"]
+    """The labels of the training demonstrations."""
 
     @property
     def algorithm(self) -> Algorithm:
@@ -35,11 +38,16 @@ class Task:
 
     @property
     def fingerprint(self) -> str:
-        """Tells one set of training demonstrations from another."""
-        digest = hashlib.sha256()
-        for array in (self.splits.train.states, self.splits.train.actions, self.splits.train.lengths):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()[:16]
+        """Tells these training demonstrations from others."""
+        return fingerprint(self.splits.train)
+
+
+def fingerprint(demonstrations: Trajectories) -> str:
+    """Tells one set of demonstrations from another."""
+    digest = hashlib.sha256()
+    for array in (demonstrations.states, demonstrations.actions, demonstrations.lengths):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def prepare(
@@ -53,16 +61,15 @@ def prepare(
 
     Data, styles and a domain that are already in memory take the place of those that the experiment names.
     """
-    if experiment.seeds < 1:
-        raise PoiseError(f"train at least one seed; got {experiment.seeds}")
+    _check_numbers(experiment)
     domain = domain or named_domain(experiment.domain, experiment.data)
     find_algorithm(experiment.algorithm, domain or Domain("data"))  # a misspelt name is told before data are read
-    splits = load_splits(experiment) if data is None else data
-    if isinstance(splits, Trajectories):
-        splits = split(splits, by=experiment.split_by)
+    splits = load_splits(experiment, domain) if data is None else _split_memory(experiment, data)
     domain = domain or plain(splits.train, Path(experiment.data).stem if experiment.data != IN_MEMORY else "data")
     chosen = load_styles(experiment.styles if styles is None else styles, domain, experiment.classes)
-    return Task(experiment, splits, domain, tuple(style.fit(splits.train, progress) for style in chosen))
+    scores = score_all(chosen, splits.train, progress)
+    fitted = tuple(style.fit_scores(row) for style, row in zip(chosen, scores, strict=True))
+    return Task(experiment, splits, domain, fitted, classify_all(fitted, scores))
 
 
 def named_domain(domain: str | None, data: str) -> Domain | None:
@@ -72,22 +79,40 @@ def named_domain(domain: str | None, data: str) -> Domain | None:
     return DOMAINS.get(data)
 
 
-def load_splits(experiment: Experiment) -> Splits:
+def load_splits(experiment: Experiment, domain: Domain | None) -> Splits:
     """The experiment's demonstrations in three parts; those of a test file are kept for testing alone."""
-    demonstrations = load_data(experiment.data, experiment.count)
+    return _split_memory(experiment, load_data(experiment.data, experiment.count, domain))
+
+
+def _split_memory(experiment: Experiment, data: Trajectories | Splits) -> Splits:
+    if isinstance(data, Splits):
+        for name in ("test", "split_by"):
+            if getattr(experiment, name) is not None:
+                raise PoiseError(f"{name} does not go with demonstrations that are split already")
+        return data
     if experiment.test is None:
-        return split(demonstrations, by=experiment.split_by)
-    test = Trajectories.load(experiment.test)
+        return split(data, by=experiment.split_by)
+    demonstrations, test = data, Trajectories.load(experiment.test)
     check_sizes(test, demonstrations)
     train, *rest = split(demonstrations, (0.9, 0.05, 0.05), by=experiment.split_by)
     held_out = [np.concatenate([getattr(part, k) for part in rest]) for k in ("states", "actions", "lengths")]
     return Splits(train, Trajectories(*held_out), test)
 
 
-def load_data(data: str, count: int | None = None) -> Trajectories:
+def _check_numbers(experiment: Experiment) -> None:
+    if experiment.seeds < 1:
+        raise PoiseError(f"train at least one seed; got {experiment.seeds}")
+    if not 0 <= experiment.first_seed < 2**31 - experiment.seeds:
+        raise PoiseError(f"seeds lie between 0 and 2^31; got {experiment.first_seed}")
+    if experiment.data == IN_MEMORY and experiment.count is not None:
+        raise PoiseError("count is for domains that make their demonstrations; these are in memory")
+
+
+def load_data(data: str, count: int | None = None, domain: Domain | None = None) -> Trajectories:
     """Demonstrations by name, made by their domain, or by path."""
-    if data in DOMAINS:
-        source = DOMAINS[data]
+    made_by = {**DOMAINS, **({domain.name: domain} if domain else {})}
+    if data in made_by:
+        source = made_by[data]
         if source.demonstrations is None:
             raise PoiseError(f"the domain {data!r} makes no demonstrations of its own; give the path of an .npz")
         if count is not None and count < 1:
@@ -96,7 +121,9 @@ def load_data(data: str, count: int | None = None) -> Trajectories:
     if data == IN_MEMORY:
         raise PoiseError("this run was trained on demonstrations in memory; pass the ones to test on")
     if not data.endswith(".npz") and not Path(data).exists():
-        raise unknown("data", data, [*DOMAINS, "PATH.npz"])
+        raise unknown("data", data, [*made_by, "PATH.npz"])
+    if count is not None:
+        raise PoiseError(f"count is for domains that make their demonstrations; {data} is a file")
     return Trajectories.load(data)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -44,7 +43,7 @@ class Data(NamedTuple):
     def rows(self, rows: Int[Array, " batch"]) -> Data:
         """The named rows."""
         states, actions, lengths = (x[rows] for x in jax.tree.leaves(self.demonstrations))
-        return Data(Trajectories(states, actions, lengths), self.labels[..., rows, :])
+        return Data(Trajectories.trusted(states, actions, lengths), self.labels[..., rows, :])
 
 
 class State(eqx.Module):
@@ -101,14 +100,14 @@ def fit(
     *,
     stage: int = 0,
     wide: Data | None = None,
-    weights: dict[str, Array] | None = None,
 ) -> Iterator[Progress]:
     """Trains all runs, stage by stage; yields before a stage and after every chunk, last with the trained parts.
 
-    Stages that ask for it draw their batches from `wide` instead of `train`.
+    Stages that ask for it draw their batches from `wide` instead of `train`. A state that was yielded is gone once the
+    next chunk runs (its memory is used again): copy what must last.
     To resume, pass the state and the number of the stage that an earlier `Progress` held.
     """
-    weights = weights or {name: jnp.asarray(value) for name, value in asdict(settings.weights).items()}
+    weights: dict[str, Array] = {name: jnp.asarray(value) for name, value in settings.weights.by_name().items()}
     for number, current in enumerate(algorithm.stages):
         steps = settings.training.steps(current.name)
         if number < stage or not steps or not _has_parameters(state.parts, current):
@@ -177,7 +176,7 @@ def compile_stage(
 
         arrays, total = jax.lax.fori_loop(0, count, body, (arrays, empty))
         state = eqx.combine(arrays, static)
-        seen = losses_of(stage, state.parts, Batch(*checked), _stage_key(state, stage))
+        seen = losses_of(stage, state.parts, Batch(*checked), jax.random.fold_in(_stage_key(state, stage), 0x7FFFFFFF))
         return state, jax.tree.map(lambda x: x / count, total), seen
 
     @eqx.filter_jit(donate="all-except-first")

@@ -22,8 +22,8 @@ class Trajectories(eqx.Module):
     """N trajectories: states [N, T+1, S], actions [N, T, A] and lengths [N], the number of real steps in each.
 
     Without actions they are the differences of the states; without lengths every trajectory has T steps.
-    Values given as NumPy arrays are copied and checked, and what lies beyond a length is replaced by a harmless
-    repetition; arrays of JAX are taken as they are, so that a rollout can be made inside a compiled program.
+    Values are copied and checked, and what lies beyond a length is replaced by a harmless repetition. `trusted` makes
+    them without a look, for compiled programs.
     """
 
     states: Array
@@ -32,15 +32,12 @@ class Trajectories(eqx.Module):
     metadata: dict[str, np.ndarray]
 
     def __init__(self, states, actions=None, lengths=None, metadata=None):
-        host = not any(isinstance(x, jax.Array) for x in (states, actions, lengths))
-        if host:
-            states = _floats("states", states)
-            actions = None if actions is None else _floats("actions", actions)
+        states = _numbers("states", states)
         if states.ndim != 3:
             raise PoiseError(f"states have the shape [N, T+1, S]; got {_shape(states)}")
-        if actions is None:
-            with np.errstate(invalid="ignore"):
-                actions = states[:, 1:] - states[:, :-1]
+        with np.errstate(invalid="ignore", over="ignore"):
+            actions = np.diff(states, axis=1) if actions is None else _numbers("actions", actions)
+            states, actions = states.astype(np.float32), actions.astype(np.float32)
         if actions.ndim != 3:
             raise PoiseError(f"actions have the shape [N, T, A]; got {_shape(actions)}")
         rows, steps = len(states), states.shape[1] - 1
@@ -54,13 +51,18 @@ class Trajectories(eqx.Module):
             raise PoiseError("a trajectory has at least one step; got T = 0 (one state and no action)")
         if rows < 1 or not states.shape[2] or not actions.shape[2]:
             raise PoiseError(f"nothing to learn from: states {_shape(states)}, actions {_shape(actions)}")
-        if lengths is None:
-            lengths = np.full(rows, steps, np.int32) if host else jnp.full(rows, steps, jnp.int32)
-        if host:
-            lengths = _checked_lengths(lengths, rows, steps)
-            states, actions = _checked_values(states, actions, lengths)
-        self.states, self.actions, self.lengths = states, actions, lengths
-        self.metadata = dict(metadata or {})
+        lengths = _checked_lengths(np.full(rows, steps) if lengths is None else lengths, rows, steps)
+        self.states, self.actions = _checked_values(states, actions, lengths)
+        self.lengths = lengths
+        self.metadata = {name: _checked_column(name, values) for name, values in (metadata or {}).items()}
+
+    @classmethod
+    def trusted(cls, states: Array, actions: Array, lengths: Array) -> Trajectories:
+        """Trajectories of arrays that are known to be good, or that a compiled program has yet to compute."""
+        made = object.__new__(cls)
+        for name, value in (("states", states), ("actions", actions), ("lengths", lengths), ("metadata", {})):
+            object.__setattr__(made, name, value)
+        return made
 
     def __len__(self) -> int:
         return len(self.states)
@@ -90,7 +92,7 @@ class Trajectories(eqx.Module):
     @property
     def arrays(self) -> Trajectories:
         """The same without metadata, as arrays of JAX: what a compiled program takes."""
-        return Trajectories(*(jnp.asarray(x) for x in (self.states, self.actions, self.lengths)))
+        return Trajectories.trusted(*(jnp.asarray(x) for x in (self.states, self.actions, self.lengths)))
 
     def numpy(self) -> Trajectories:
         """The same as checked arrays of NumPy."""
@@ -102,7 +104,7 @@ class Trajectories(eqx.Module):
         arrays = {k: np.asarray(getattr(self, k)) for k in ("states", "actions", "lengths")}
         try:
             with open(path, "wb") as file:
-                np.savez_compressed(file, allow_pickle=False, **arrays, **self.metadata)
+                np.savez_compressed(file, **arrays, **self.metadata)  # pyright: ignore[reportArgumentType]
         except OSError as error:
             raise PoiseError(f"cannot write {path}: {error.strerror or error}") from error
 
@@ -117,7 +119,7 @@ class Trajectories(eqx.Module):
             raise PoiseError(f"{path}: scale is one finite number; got an array of shape {scale.shape}")
         for name in ("states", "actions"):
             if scale is not None and name in arrays and np.issubdtype(arrays[name].dtype, np.integer):
-                arrays[name] = arrays[name].astype(np.float32) * np.float32(scale.item())
+                arrays[name] = arrays[name] * float(scale.item())
         parts = [arrays.pop(name, None) for name in ("states", "actions", "lengths")]
         try:
             return Trajectories(*parts, metadata=arrays)
@@ -148,14 +150,17 @@ def split(
     else:
         columns = [k for k, v in demonstrations.metadata.items() if _per_row(v, count)]
         raise unknown("column to split by", by, columns)
-    order = np.random.default_rng(seed).permutation(groups.max() + 1)
+    random = np.random.default_rng(seed)
+    order = random.permutation(groups.max() + 1)
     if len(order) < 3:
         what = "trajectories" if by is None else f"groups of {by!r}"
         raise PoiseError(f"a split needs at least 3 {what}, one for each part; got {len(order)}: bring more data")
     share = np.cumsum(fractions) / np.sum(fractions)
     cuts = [max(1, round(share[0] * len(order))), max(2, round(share[1] * len(order)))]
     cuts = [min(cuts[0], len(order) - 2), min(max(cuts[1], cuts[0] + 1), len(order) - 1)]
-    return Splits(*(demonstrations[np.flatnonzero(np.isin(groups, part))] for part in np.split(order, cuts)))
+    # rows are shuffled within a part, so that its first rows are a sample of it
+    rows = [random.permutation(np.flatnonzero(np.isin(groups, part))) for part in np.split(order, cuts)]
+    return Splits(*(demonstrations[part] for part in rows))
 
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
@@ -173,12 +178,19 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
         raise PoiseError(f"{path} is not a readable .npz of plain arrays ({type(error).__name__}: {error})") from error
 
 
-def _floats(name: str, values: Any) -> np.ndarray:
+def _numbers(name: str, values: Any) -> np.ndarray:
+    """The values as they are, integers as floats: differences are taken before anything is rounded."""
     values = np.asarray(values)
     if values.dtype.kind not in "fiub":
         raise PoiseError(f"{name} are numbers; got an array of {values.dtype}")
-    with np.errstate(over="ignore"):
-        return np.array(values, np.float32)
+    return values if values.dtype.kind == "f" else values.astype(np.float64)
+
+
+def _checked_column(name: str, values: Any) -> np.ndarray:
+    values = np.asarray(values)
+    if values.dtype.kind not in "fiubUSmM":
+        raise PoiseError(f"metadata are plain arrays of numbers or words; {name!r} holds {values.dtype}")
+    return values
 
 
 def _checked_lengths(lengths: Any, rows: int, steps: int) -> np.ndarray:

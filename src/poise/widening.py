@@ -26,7 +26,7 @@ INERTIA = 0.7  # how much of a shake is left one step later
 def widen(demonstrations: Trajectories, domain: Domain, amount: float = 1.0, seed: int = 0) -> Trajectories:
     """Each demonstration once more, perturbed: from the same start, through the domain's dynamics where known.
 
-    Where they are not known, states are perturbed like actions: no longer quite possible, but labelled all the same.
+    Where they are not known, the changes of state are perturbed as well: no longer quite possible, but labelled.
     """
     random = np.random.default_rng(seed)
     states, actions = np.asarray(demonstrations.states), np.asarray(demonstrations.actions)
@@ -34,7 +34,9 @@ def widen(demonstrations: Trajectories, domain: Domain, amount: float = 1.0, see
     actions = _perturb(actions, actions[real].std(axis=0), amount, random)
     dynamics = domain.dynamics
     if dynamics is None:
-        states = _perturb(states, states[:, 1:][real].std(axis=0), amount / 4, random)
+        changes = np.diff(states, axis=1)
+        changes = _perturb(changes, changes[real].std(axis=0), amount, random)
+        states = np.concatenate([states[:, :1], states[:, :1] + changes.cumsum(axis=1)], axis=1)
         return Trajectories(states, actions, demonstrations.lengths)
 
     def step(state, action):
@@ -53,13 +55,18 @@ def widened(
     styles: Sequence[LabelingFunction],
     amount: float,
 ) -> tuple[Trajectories, Int[np.ndarray, "K M"]]:
-    """The demonstrations and their perturbed copies, all labelled; without copies if `amount` is 0."""
+    """The demonstrations and their perturbed copies, all labelled; without copies if `amount` is 0.
+
+    A copy that a labeling function cannot cope with is left out.
+    """
     if not amount:
         return demonstrations, labels
     copies = widen(demonstrations, domain, amount)
-    pairs = [(getattr(demonstrations, k), getattr(copies, k)) for k in ("states", "actions", "lengths")]
+    copied = label_all(styles, copies, strict=False)
+    good = np.flatnonzero((copied >= 0).all(axis=1))
+    pairs = [(getattr(demonstrations, k), getattr(copies, k)[good]) for k in ("states", "actions", "lengths")]
     both = Trajectories(*(np.concatenate([np.asarray(x) for x in pair]) for pair in pairs))
-    return both, np.concatenate([labels, label_all(styles, copies)])
+    return both, np.concatenate([labels, copied[good]])
 
 
 def _perturb(

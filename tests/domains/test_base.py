@@ -20,6 +20,26 @@ def test_other_data_need_learned_dynamics_and_say_so():
         assert domain.environment_text == "learned dynamics (no environment was given)"
 
 
+def test_one_column_that_does_not_add_up_is_enough():
+    walks = wander(50)
+    states = np.asarray(walks.states) * [100, 0.005]
+    actions = np.diff(states, axis=1)
+    assert plain(Trajectories(states, actions)).dynamics is integrator
+    actions[..., 1] = np.random.default_rng(0).normal(size=actions.shape[:2]) * 0.005
+    assert plain(Trajectories(states, actions)).dynamics is None
+
+
+def test_large_states_do_not_hide_other_dynamics():
+    walks = wander(50)
+    unrelated = np.random.default_rng(0).normal(size=walks.actions.shape)
+    assert plain(Trajectories(1e6 + np.asarray(walks.states), unrelated)).dynamics is None
+
+
+def test_a_column_that_never_changes_adds_up():
+    states = np.asarray(wander(20).states) * [1, 0] + [0, 5]
+    assert plain(Trajectories(states)).dynamics is integrator
+
+
 def test_rounding_does_not_hide_the_integrator():
     walks = wander(20)
     states = np.float32(1000) + walks.states

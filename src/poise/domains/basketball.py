@@ -6,16 +6,17 @@ path, with this domain's styles, units and presets: `poise train --data games.np
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 
 from ..labeling import labeling_function
 from ..trajectories import Array, Trajectories
 from .base import Domain, Scene, integrator
-from .possessions import simulate_possessions
+from .possessions import HZ, RIM, simulate_possessions
 
-RIM = (5.25, 25.0)
-HZ = 3.0
 LENGTH, WIDTH = 94.0, 50.0  # the whole court; the offense plays in x < 47
 
 
@@ -74,7 +75,9 @@ def demonstrations(count: int, seed: int) -> Trajectories:
     return Trajectories(simulate_possessions(count, seed))
 
 
-def _arc(centre: tuple[float, float], radius: float, start: float, stop: float) -> tuple[tuple[float, float], ...]:
+def _arc(
+    centre: Sequence[float] | np.ndarray, radius: float, start: float, stop: float
+) -> tuple[tuple[float, float], ...]:
     turns = np.linspace(start, stop, 60)
     return tuple((float(centre[0] + radius * np.cos(t)), float(centre[1] + radius * np.sin(t))) for t in turns)
 
@@ -101,7 +104,10 @@ BASKETBALL = Domain(
     demonstrations=demonstrations,
     count=20_000,
     dynamics=integrator,
-    styles={style.name: style for style in (speed, displacement, destination, direction, curvature)},
+    styles={
+        style.name: replace(style, source=style.name)
+        for style in (speed, displacement, destination, direction, curvature)
+    },
     units=(LENGTH, WIDTH),
     units_text="x over 94 ft, y over 50 ft",
     scene=HALF_COURT,

@@ -26,7 +26,7 @@ class Standardizer(eqx.Module):
     def fit(values: Float[np.ndarray, "count size"]) -> Standardizer:
         """The statistics of these values; a value that never changes keeps its units."""
         mean, deviation = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
-        deviation = np.where(deviation > 1e-6 * (1 + np.abs(mean)), deviation, 1.0)
+        deviation = np.where(deviation > 1e-6 * np.abs(values).max(axis=0), deviation, 1.0)
         return Standardizer(jnp.asarray(mean, jnp.float32), jnp.asarray(deviation, jnp.float32))
 
     def __call__(self, values: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:

@@ -63,8 +63,8 @@ def page(report: Report, runs: Sequence[Run]) -> str:
 
 def _source(report: Report) -> str:
     """The demonstrations in a word or two."""
-    experiment = report.about["experiment"]
-    return experiment["domain"] or "own data" if experiment["data"] == IN_MEMORY else Path(experiment["data"]).stem
+    tested = report.about["data"]
+    return report.about["experiment"]["domain"] or "own data" if tested == IN_MEMORY else Path(tested).stem
 
 
 # The answer on top
@@ -317,8 +317,9 @@ def _origin(report: Report) -> str:
         "Commit": origin.get("commit"),
         "Hardware": origin.get("hardware"),
         "Time": _time(origin["seconds"]) if "seconds" in origin else None,
-        "Data": data,
-        "Tested on": f"{_count(about['test'], 'demonstration')}, {about['rollouts']} rollouts a seed",
+        "Trained on": data,
+        "Tested on": f"{_count(about['test'], 'demonstration')} of {_source(report)}",
+        "Rollouts": f"{about['rollouts']} a seed",
         "Versions": versions,
     }
     settings = escape(json.dumps(experiment, indent=1, ensure_ascii=False))
