@@ -170,7 +170,7 @@ def test_unknown_names_get_a_suggestion(capsys, run, tmp_path):
         (("train", "--first-seed", -5, *out), "seeds lie between 0"),
         (("train", "--sedes", 3), "did you mean --seeds"),
         (("train", "--seeds", "two"), "Error parsing --seeds"),
-        (("train", "--data=mine.npz", "--count", 3, *out), "nothing to dial without a style"),
+        (("train", "--data=mine.npz", "--count", 3, *out), "count is for domains"),
         (("trian",), "unknown command 'trian'; did you mean 'train'"),
         (("evaluate", run.folder, "--draw", -1), "a draw lies between"),
         (("sample", run.folder, "--count", 10**13), "ten million rollouts at a time"),

@@ -46,7 +46,7 @@ def make_run(names=("pace", "place"), algorithm="ctvae-style", folder=None) -> D
     starts, styles = walks(60), tuple(make_style(name) for name in names)
     starts.metadata["asked"] = []  # pyright: ignore[reportArgumentType]
     experiment = Experiment(algorithm, "(in memory)", styles=tuple(names), seeds=2)
-    return Drawn(experiment, plain(starts), styles, {}, starts, (None, None), 1, 1.0, folder)
+    return Drawn(experiment, plain(starts), styles, {}, starts, (None, None), 1, 1.0, folder=folder)
 
 
 def make_score(run: Run, seed: int, joint: float, **more) -> SeedScore:
