@@ -200,6 +200,7 @@ def sample(arguments: Sample) -> None:
         print(f"wrote {path}")
 
 
+ABOUT = "Policies you can dial: learn from demonstrations, ask for a style, get rollouts that show it."
 COMMANDS = {Demo: demo, Label: label, Train: train, Evaluate: evaluate, Sample: sample}
 
 
@@ -236,17 +237,14 @@ def parse(words: Sequence[str]) -> Any:
         ]
         for kind in COMMANDS
     )
-    said, about = (
-        io.StringIO(),
-        "Policies you can dial: learn from demonstrations, ask for a style, see it in rollouts.",
-    )
+    said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
             return tyro.cli(
                 _union(commands),  # pyright: ignore[reportArgumentType]
                 args=list(words),
                 prog="poise",
-                description=about,
+                description=ABOUT,
                 config=(tyro.conf.OmitArgPrefixes,) if words and words[0] != "train" else (),
             )
     except SystemExit as stop:
