@@ -10,7 +10,7 @@ from pathlib import Path
 import poise
 from poise.plots import draw_rollouts, save
 
-START = (30.0, 12.0)
+START = (29.0, 25.0)  # the top of the three-point arc
 
 
 def main(folder: str, path: str) -> None:
