@@ -57,6 +57,7 @@ def style(tmp_path):
         "def nan(states, actions):\n    return float('nan')\n\n"
         "def steps(states, actions):\n    return actions[:, 0]\n\n"
         "def constant(states, actions):\n    return 1.0\n\n"
+        "def forgetful(states, actions):\n    states.sum()\n\n"
         "def coin(states, actions):\n    return float(states[0, 0] > 0)\n"
     )
     return file
@@ -121,7 +122,7 @@ def test_label_tells_of_balance_correlation_and_support(capsys, tmp_path):
 def test_bad_data_is_refused_in_one_line(capsys, tmp_path):
     bad = {
         "gone.npz": (None, "no such file"),
-        "text.npz": (b"hello", "not a readable .npz"),
+        "text.npz": (b"hello", "is not an .npz"),
         "shape.npz": ({"states": np.zeros((5, 4))}, "states have the shape"),
         "nan.npz": ({"states": np.full((5, 4, 2), np.nan)}, "must be finite"),
         "one.npz": ({"states": np.zeros((1, 4, 2))}, "at least 3 trajectories"),
@@ -145,6 +146,7 @@ def test_bad_data_is_refused_in_one_line(capsys, tmp_path):
         ("broken", "raised ZeroDivisionError on trajectory 0"),
         ("nan", "returned nan"),
         ("steps", "must return one number a trajectory"),
+        ("forgetful", "got None: is a return missing?"),
         ("constant", "one class only"),
         ("coin", "2 distinct scores, too few for 3 classes"),
         ("reech", "did you mean 'reach'"),
@@ -182,6 +184,10 @@ def test_unknown_names_get_a_suggestion(capsys, run, tmp_path):
         (("evaluate", tmp_path), "not a run folder"),
         (("evaluate", run.folder, "--rollouts", 0), "at least 1"),
         (("label", "--count", 0), "at least 1"),
+        (("label", "--styles", "mine.py"), "name a function in it, as mine.py:function"),
+        (("sample", run.folder, "--styles", "speed=slow"), "that is --style"),
+        (("sample", run.folder, "--steps", 0), "at least one step"),
+        (("sample", run.folder, "--out", tmp_path / "a.csv"), "written as .npz"),
     ]
     for words, message in cases:
         assert message in refused(capsys, *words)
@@ -193,6 +199,25 @@ def test_presets_are_the_start_and_options_change_them():
     assert small.training == PRESETS["small"].training
     assert small.network.hidden == 5
     assert parse(["train", "--data=mine.npz"]).experiment.styles == ()
+
+
+def test_only_what_was_asked_for_is_judged(capsys, run):
+    told = json.loads(say(capsys, "sample", run.folder, "--style", "speed=SLOW", "--count", 40, "--json")[1])
+    assert set(told["by_style"]) == {"speed"}
+    assert told["joint"] == told["by_style"]["speed"]
+
+
+def test_training_says_what_it_will_do_and_what_was_done_already(capsys, tmp_path):
+    words = ("train", "--algorithm", "rnn", "--count", 100, "--out", tmp_path / "r", *SMALL)
+    _, told, err = say(capsys, *words)
+    assert "80 train, 10 validation, 10 test demonstrations (few: figures will say little)" in err
+    assert "next state = state + action; 1 seed, steps: policy 4" in err
+    assert "is trained, in" in told
+    assert "was trained already" in say(capsys, *words)[1]
+
+
+def test_the_version_is_told(capsys):
+    assert say(capsys, "--version")[1].startswith("poise 0.")
 
 
 def test_a_folder_that_cannot_go_on_ends_with_code_2(capsys, run, tmp_path):

@@ -202,6 +202,7 @@ def test_a_rollout_that_a_function_cannot_score_is_wrong_in_that_style_only(demo
     seen = check(parts, Domain("flat"), (fragile, rise), demonstrations, labels, jax.random.key(0))
     assert seen.right[:, 1].all()
     np.testing.assert_array_equal(seen.right[:, 0], labels[:, 1] == 0)
+    np.testing.assert_array_equal(seen.scored[:, 0], labels[:, 1] == 0)
 
 
 def test_what_happens_beyond_a_length_is_no_failure(demonstrations):

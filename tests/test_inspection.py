@@ -40,7 +40,7 @@ def test_empty_and_tiny_classes_are_warned_of(seen):
     warnings = "\n".join(seen.warnings())
     assert "class 'high' of second is empty" in warnings
     assert "class 'low' of first is tiny: 3 of 6" in warnings
-    assert "2 of 6 joint styles have no demonstration" in warnings
+    assert "of 6 joint styles 2 have no demonstration and 4 have fewer than 20" in warnings
 
 
 def test_styles_that_say_the_same_are_warned_of():

@@ -152,7 +152,7 @@ def returns_constant(states, actions):
         (returns_nan, "style 'returns_nan' returned nan for trajectory 0"),
         (returns_steps, r"must return one number a trajectory; got an array of shape \[6\]"),
         (returns_word, "must return one number a trajectory"),
-        (returns_constant, "scores every demonstration 1: one class only"),
+        (returns_constant, "scores all 60 demonstrations 1: one class only"),
     ],
 )
 def test_a_bad_style_is_named_with_what_it_did(function, message, walks):
@@ -190,7 +190,7 @@ def test_objects_that_can_be_called_are_styles_too(walks):
 
 def test_more_classes_than_distinct_values_are_refused():
     style = LabelingFunction("coin", lambda s, a: jnp.sign(s[0, 0]))
-    with pytest.raises(PoiseError, match="2 distinct scores, too few for 3 classes; ask for at most 2"):
+    with pytest.raises(PoiseError, match="2 distinct scores, too few for 3 classes; ask for --classes 2 at most"):
         style.fit(wander(30))
 
 

@@ -27,7 +27,8 @@ def pace(states, actions):
 def checked(count: int = 4, right: int = 2, size: int = 2, lengths=None) -> Checked:
     """Random walks, of which the first `right` obey."""
     states = np.random.default_rng(0).normal(size=(count, 11, size)).cumsum(axis=1)
-    return Checked(Trajectories(states, lengths=lengths), (np.arange(count) < right)[:, None], np.ones(count, bool))
+    obeys = (np.arange(count) < right)[:, None]
+    return Checked(Trajectories(states, lengths=lengths), obeys, np.ones(count, bool), np.ones((count, 1), bool))
 
 
 def lines(axes) -> list[LineCollection]:
@@ -39,7 +40,7 @@ def score(seed: int, joint: float, **more) -> SeedScore:
     by_class = {"pace": {"low": share, "middle": share, "high": Share.of(np.zeros(0, bool))}}
     return SeedScore(
         seed, share, share, {"pace": share, "place": share}, by_class, {"pace": share, "place": share}, None, 0.5, None,
-        **more,
+        {}, **more,
     )  # fmt: skip
 
 
@@ -96,7 +97,9 @@ def test_a_lone_state_is_drawn_against_time():
 
 def test_columns_of_similar_scale_have_equal_aspect_and_others_do_not():
     narrow = checked()
-    stretched = Checked(Trajectories(np.asarray(narrow.rollouts.states) * [1, 100]), narrow.right, narrow.finite)
+    stretched = Checked(
+        Trajectories(np.asarray(narrow.rollouts.states) * [1, 100]), narrow.right, narrow.finite, narrow.scored
+    )
     aspects = [plots.draw_rollouts([("", one)], Scene()).axes[0].get_aspect() for one in (narrow, stretched)]
     assert aspects == [1.0, "auto"]
 

@@ -27,7 +27,8 @@ class Drawn(Run):
 
     def sample_checked(self, count=1, words=None, *, start=None, steps=None, seed=None, draw=0):
         self.starts.metadata["asked"].append(words)
-        return Checked(walks(count), np.ones((count, len(self.styles)), bool), np.ones(count, bool))
+        all_right = np.ones((count, len(self.styles)), bool)
+        return Checked(walks(count), all_right, np.ones(count, bool), all_right)
 
 
 def walks(count: int) -> Trajectories:
@@ -55,7 +56,8 @@ def make_score(run: Run, seed: int, joint: float, **more) -> SeedScore:
     by_class = {style.name: {name: share for name in style.classes} for style in run.styles}  # noqa: C420
     believed = dict.fromkeys(names, joint + 0.011) if run.experiment.algorithm.endswith("style") else None
     each = dict.fromkeys(names, share)
-    return SeedScore(seed, share, share, each, by_class, each, believed, -7.123, 0.0456, **more)
+    unscored = dict.fromkeys(names, 0)
+    return SeedScore(seed, share, share, each, by_class, each, believed, -7.123, 0.0456, unscored, **more)
 
 
 def make_report(runs, domain: Domain | None = None, **more) -> Report:

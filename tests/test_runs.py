@@ -15,9 +15,8 @@ def flat(run):
     return np.concatenate([np.ravel(x) for x in jax.tree.leaves(run.parts) if hasattr(x, "dtype")])
 
 
-@labeling_function(classes=("short", "long"))
-def path(states, actions):
-    return float(np.abs(actions).sum())
+# a lambda has no name by which a file could give it back
+path = labeling_function(lambda states, actions: float(np.abs(actions).sum()), name="path", classes=("short", "long"))
 
 
 @pytest.fixture
@@ -197,3 +196,23 @@ def test_a_domain_of_ones_own_makes_the_demonstrations_and_is_asked_for_again(tm
 def test_what_does_not_apply_is_refused_not_ignored(more, message):
     with pytest.raises(PoiseError, match=message):
         poise.train("rnn", styles=[path], settings=TINY, progress=False, **more)
+
+
+def test_relative_paths_are_found_from_elsewhere(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("def reach(states, actions):\n    return float(abs(states[:, 0]).max())\n")
+    wander(60).save(tmp_path / "data.npz")
+    monkeypatch.chdir(tmp_path)
+    poise.train("rnn", "data.npz", ["mine.py:reach"], settings=TINY, out="run", progress=False)
+    monkeypatch.chdir("/")
+    assert load_run(tmp_path / "run").evaluate(rollouts=8).about["test"] == 6
+
+
+def test_a_plain_function_is_a_style_and_an_array_is_not_data(tmp_path):
+    def reach(states, actions):
+        return float(np.abs(states).max())
+
+    run = poise.train("rnn", wander(40), [reach], settings=TINY, progress=False)
+    assert run.styles[0].classes == ("low", "medium", "high")
+    assert repr(run) == "Run('rnn', styles: reach, seeds: [0], folder: None)"
+    with pytest.raises(PoiseError, match=r"poise.Trajectories\(states\); got a ndarray"):
+        poise.train("rnn", np.zeros((10, 5, 2)), [reach])

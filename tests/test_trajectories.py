@@ -114,11 +114,11 @@ def test_files_that_are_no_npz_are_refused(tmp_path):
     good.write_bytes(good.read_bytes()[:-100])
     expected = {
         "gone.npz": "no such file",
-        "text.npz": "not a readable .npz",
+        "text.npz": "is not an .npz, or cut short",
         "one.npy": "a single array",
-        "objects.npz": "not a readable .npz",
+        "objects.npz": "'states' holds Python objects; save it as numbers or with .astype",
         "other.npz": "no array 'states'; it holds: positions",
-        "cut.npz": "not a readable .npz",
+        "cut.npz": "is not an .npz, or cut short",
     }
     for name, message in expected.items():
         with pytest.raises(PoiseError, match=message):
@@ -143,5 +143,9 @@ def test_a_split_by_column_never_tears_a_group():
 def test_one_trajectory_cannot_be_split():
     with pytest.raises(PoiseError, match="at least 3 trajectories, one for each part; got 1"):
         split(Trajectories(np.zeros((1, 3, 1))))
+    with pytest.raises(PoiseError, match="column 'game' has 3 entries for 4 trajectories"):
+        split(Trajectories(np.zeros((4, 3, 1)), metadata={"game": np.arange(3)}), by="game")
+    with pytest.raises(PoiseError, match=r"written as .npz; got a.csv"):
+        Trajectories(np.zeros((4, 3, 1))).save("a.csv")
     with pytest.raises(PoiseError, match="did you mean 'game'"):
         split(Trajectories(np.zeros((4, 3, 1)), metadata={"game": np.arange(4)}), by="gane")

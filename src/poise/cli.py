@@ -17,6 +17,7 @@ import tyro
 
 from .config import PRESETS, Experiment
 from .errors import PoiseError, unknown
+from .origin import versions
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,10 @@ def label(arguments: Label) -> None:
 
         save(draw_scores(seen), arguments.picture)
     _say(seen, arguments.json)
+    if not arguments.json:
+        print(f"dynamics: {domain.environment_text}")
+        if arguments.picture:
+            print(f"wrote {arguments.picture}")
 
 
 def train(arguments: Train) -> None:
@@ -142,13 +147,16 @@ def train(arguments: Train) -> None:
 
     experiment = arguments.experiment
     out = arguments.out or Path("runs") / f"{Path(experiment.data).stem}-{experiment.algorithm}"
+    done = (out / "weights.safetensors").exists()
     task = prepare(experiment, progress=not arguments.json)
     run = train_task(task, out, progress=not arguments.json)
     stopped = {str(seed): where for seed, where in zip(run.seeds, run.stopped, strict=True) if where}
     if arguments.json:
         summary = {"run": str(out), "seeds": run.seeds, "stopped": stopped, "best_seed": run.seeds[run.best]}
         return _say({**summary, "seconds": round(run.seconds, 1)}, True)
-    print(f"trained {experiment.algorithm}, {len(run.seeds)} seed(s), in {run.seconds:.0f} s: {out}")
+    seeds = f"{len(run.seeds)} seed{'s' if len(run.seeds) > 1 else ''}"
+    state = "was trained already" if done else f"is trained, in {run.seconds:.0f} s"
+    print(f"{out} {state}: {experiment.algorithm}, {seeds}")
     for seed, where in stopped.items():
         print(f"seed {seed} was stopped at {where}: its loss was not finite")
     example = " ".join(f"--style {style.name}={style.classes[0]}" for style in run.styles)
@@ -164,6 +172,8 @@ def evaluate(arguments: Evaluate) -> None:
     if arguments.rollouts < 1:
         raise PoiseError(f"--rollouts is at least 1; got {arguments.rollouts}")
     run = load_run(arguments.run, arguments.styles)
+    if arguments.data and arguments.data.resolve() == Path(run.experiment.data).resolve():
+        print(f"warning: this run was trained on {arguments.data}: not data it has never seen", file=sys.stderr)
     test = None if arguments.data is None else Trajectories.load(arguments.data)
     report = run.evaluate(test, arguments.rollouts, arguments.draw, arguments.data and arguments.data.name)
     _say(report, arguments.json)
@@ -182,20 +192,24 @@ def sample(arguments: Sample) -> None:
     words = parse_words(arguments.style, run.styles)
     more = {"start": arguments.start, "steps": arguments.steps, "seed": arguments.seed, "draw": arguments.draw}
     checked = run.sample_checked(arguments.count, words, **more)
+    asked = [i for i, style in enumerate(run.styles) if style.name in words or not words]
+    judged, title = checked.only(asked), ", ".join(arguments.style) or "labels of the starts"
     if arguments.out:
         checked.rollouts.save(arguments.out)
     if arguments.picture:
         from .plots import draw_rollouts, save
 
-        title = ", ".join(arguments.style) or "styles of the starts"
-        save(draw_rollouts([(title, checked)], run.domain.scene), arguments.picture)
-    right = {style.name: float(checked.right[:, i].mean()) for i, style in enumerate(run.styles)}
+        save(draw_rollouts([(title, judged)], run.domain.scene), arguments.picture)
+    right = {run.styles[i].name: float(checked.right[:, i].mean()) for i in asked}
     files = [str(path) for path in (arguments.out, arguments.picture) if path]
-    joint = float(checked.right.all(axis=1).mean())
+    joint, unscored = float(judged.right.all(axis=1).mean()), int((~judged.scored).any(axis=1).sum())
     if arguments.json:
-        return _say({"rollouts": arguments.count, "joint": joint, "by_style": right, "files": files}, True)
-    each = ", ".join(f"{name} {share:.0%}" for name, share in right.items())
-    print(f"{arguments.count} rollouts; {joint:.0%} show all labels asked for ({each})")
+        told = {"rollouts": arguments.count, "joint": joint, "by_style": right, "unscored": unscored, "files": files}
+        return _say(told, True)
+    each = f" ({', '.join(f'{name} {share:.0%}' for name, share in right.items())})" if len(right) > 1 else ""
+    print(f"{arguments.count} rollouts in {run.domain.environment_text}; {joint:.0%} show {title}{each}")
+    if unscored:
+        print(f"warning: the styles could not score {unscored} of them (raised or returned NaN): they count as wrong")
     for path in files:
         print(f"wrote {path}")
 
@@ -207,6 +221,9 @@ COMMANDS = {Demo: demo, Label: label, Train: train, Evaluate: evaluate, Sample: 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs one command; bad input is one line on standard error and exit code 2."""
     words = list(sys.argv[1:] if words is None else words)
+    if words == ["--version"]:
+        print(f"poise {versions()['poise']}")
+        return 0
     try:
         arguments = parse(words)
         COMMANDS[type(arguments)](arguments)

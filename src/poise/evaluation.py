@@ -7,7 +7,7 @@ style, for each class, and joint, when all styles are right at once (Eq. 6).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -22,6 +22,7 @@ from .losses import Parts
 from .rollout import simulate
 from .trajectories import Trajectories
 
+FEW = 30  # test demonstrations below which a report warns
 ROLLOUTS = 4_000  # as many as in the paper's tables for basketball
 
 
@@ -60,6 +61,8 @@ class SeedScore:
     """The share of each style that the labeler takes for right in the same rollouts; None without a labeler."""
     nld: float
     kl: float | None
+    unscored: dict[str, int]
+    """Rollouts that a labeling function could not score; they count as wrong."""
     stopped: str | None = None
     """The stage and step at which the seed was stopped, if its loss turned non-finite."""
 
@@ -89,6 +92,7 @@ class SeedScore:
             "believed": self.believed and {name: round(value, 4) for name, value in self.believed.items()},
             "nld": round(self.nld, 4) if np.isfinite(self.nld) else None,
             "kl": round(self.kl, 4) if self.kl is not None and np.isfinite(self.kl) else None,
+            "unscored": self.unscored,
             "stopped": self.stopped,
         }
 
@@ -132,6 +136,7 @@ def score_seed(
         believed=believed,
         nld=nld,
         kl=kl,
+        unscored={name: int((~own.scored[:, i]).sum()) for i, name in enumerate(names)},
         stopped=stopped,
     )
 
@@ -144,6 +149,12 @@ class Checked:
     right: Bool[np.ndarray, "N M"]
     finite: Bool[np.ndarray, " N"]
     """False for a rollout that left the finite numbers; its values stand as zeros."""
+    scored: Bool[np.ndarray, "N M"]
+    """False where a labeling function could not score a finite rollout: it raised, or returned NaN."""
+
+    def only(self, styles: Sequence[int]) -> Checked:
+        """The same rollouts, judged by these styles alone."""
+        return replace(self, right=self.right[:, list(styles)], scored=self.scored[:, list(styles)])
 
 
 def check(
@@ -166,7 +177,7 @@ def check(
     states, actions = np.where(finite[:, None, None], states, 0), np.where(finite[:, None, None], actions, 0)
     rollouts = Trajectories(states, actions, np.asarray(starts.lengths), {"labels": wanted})
     labels = label_all(styles, rollouts, strict=False)
-    return Checked(rollouts, np.equal(labels, wanted) & finite[:, None], finite)
+    return Checked(rollouts, np.equal(labels, wanted) & finite[:, None], finite, labels >= 0)
 
 
 def draw_starts(count: int, rollouts: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
@@ -256,6 +267,25 @@ class Report:
         """[min, median, max] of the joint style-consistency over seeds."""
         return spread([round(score.joint.value, 4) for score in self.algorithms[algorithm]])
 
+    def warnings(self) -> list[str]:
+        """What a reader of the figures must know, one line each."""
+        found = []
+        for algorithm, scores in self.algorithms.items():
+            for score in scores:
+                for style, count in score.unscored.items():
+                    if count:
+                        found.append(
+                            f"{style} could not score {count} of {self.about['rollouts']} rollouts of {algorithm}, "
+                            f"seed {score.seed} (it raised or returned NaN): they count as wrong"
+                        )
+                if score.stopped:
+                    found.append(
+                        f"{algorithm}, seed {score.seed} was stopped at {score.stopped}: its loss was not finite"
+                    )
+        if self.about["test"] < FEW:
+            found.append(f"only {self.about['test']} test demonstrations: the figures say little")
+        return found
+
     def to_json(self) -> dict[str, Any]:
         """The content of report.json."""
         algorithms = {
@@ -283,8 +313,6 @@ class Report:
                         "-" if s.kl is None else f"{s.kl:.3f}",
                     ]
                 )
-                if s.stopped:
-                    rows[-1].append(f"stopped at {s.stopped}: loss not finite")
         widths = [max(len(row[i]) for row in rows if i < len(row)) for i in range(len(head))]
         lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, [*widths, 0], strict=False)).rstrip() for row in rows]
         base, about = self.about["base_rate"], self.about
@@ -296,5 +324,6 @@ class Report:
                 f"{about['rollouts']} rollouts a seed from {about['test']} test starts, in {about['environment']}.",
                 "joint: labels of the start's own demonstration; independent: labels drawn independently of the start.",
                 f"NLD and KL per step; NLD in {about['units']}.",
+                *(f"warning: {warning}" for warning in self.warnings()),
             ]
         )

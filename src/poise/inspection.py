@@ -83,11 +83,10 @@ class Inspection:
                 found.append(f"{names} say nearly the same (correlation {correlation[a, b]:+.2f})")
         possible, seen = self.joint()
         rare = sum(count < FEW for _, count in seen)
-        if len(self.styles) > 1 and (len(seen) < possible or rare):
-            found.append(
-                f"{possible - len(seen)} of {possible} joint styles have no demonstration and {rare} fewer than {FEW}: "
-                "they may not be feasible"
-            )
+        counts = {"have no demonstration": possible - len(seen), f"have fewer than {FEW}": rare}
+        scarce = [f"{count} {words}" for words, count in counts.items() if count]
+        if len(self.styles) > 1 and scarce:
+            found.append(f"of {possible} joint styles {' and '.join(scarce)}: they may not be feasible")
         return found
 
     def to_json(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ from .config import Experiment, Settings
 from .domains import Domain, find_domain
 from .errors import PoiseError
 from .evaluation import check
-from .labeling import LabelingFunction, label_all, label_space
+from .labeling import label_all, label_space
 from .models import Statistics
 from .runs import Run, clear_errors, load_run, make_folder, seeds_of, write_config, write_result
-from .tasks import IN_MEMORY, Task, named_domain, prepare
+from .tasks import IN_MEMORY, Task, as_style, named_domain, prepare
 from .training import Data, Progress, State, begin, fit, make_optimiser, one_run, running, start
 from .trajectories import Splits, Trajectories
 from .widening import widened
@@ -36,8 +36,8 @@ STARTS_KEPT = 1_000
 
 def train(
     algorithm: str = "ctvae-style",
-    data: str | Path | Trajectories | Splits | None = None,
-    styles: Sequence[str | LabelingFunction] = ("speed", "destination"),
+    data: Any = None,
+    styles: Sequence[str | Callable] = ("speed", "destination"),
     *,
     domain: str | Domain | None = None,
     settings: Settings | None = None,
@@ -47,12 +47,16 @@ def train(
 ) -> Run:
     """Trains a policy that can be dialled: an algorithm by name, demonstrations, styles; all seeds as one program.
 
-    Without data, those that the domain makes (without a domain either: simulated basketball).
+    Data are the name of a domain, a path, `Trajectories` or `Splits`; without them, those that the domain makes, and
+    without a domain simulated basketball. A style is a name, file.py:function, or a function.
 
     With `out`, everything is saved in that folder as training goes on, and the same call resumes what was interrupted.
     `more` are fields of `Experiment`: seeds, classes, test, split_by, count.
     """
     in_memory = isinstance(data, Trajectories | Splits)
+    if not in_memory and not isinstance(data, str | Path | None):
+        raise PoiseError(f"data are a name, a path or poise.Trajectories(states); got a {type(data).__name__}")
+    styles = [style if isinstance(style, str) else as_style(style) for style in styles]
     found = find_domain(domain) if isinstance(domain, str) else domain
     named = IN_MEMORY if in_memory else str(data or (found.name if found else Experiment.data))
     found = found or named_domain(None, named)
@@ -89,13 +93,16 @@ def _train(task: Task, folder: Path | None, progress: bool) -> Run:
     train_data = Data.of(task.splits.train, task.labels)
     validation = Data.of(task.splits.validation, validation_labels)
     wide = _wide(task) if any(one.wide for one in task.algorithm.stages) else None
-    for now in fit(task.algorithm, state, train_data, validation, settings, stage=stage, wide=wide):
-        state = log.write(now)
-        if not running(state).any():
-            raise PoiseError(
-                f"no seed has a finite loss any more (the first stopped at {log.stopped[0]}); "
-                "try a smaller --settings.training.learning-rate in another --out"
-            )
+    if progress:
+        tqdm.write(str(task), file=sys.stderr)
+    with contextlib.closing(log):
+        for now in fit(task.algorithm, state, train_data, validation, settings, stage=stage, wide=wide):
+            state = log.write(now)
+            if not running(state).any():
+                raise PoiseError(
+                    f"no seed has a finite loss any more (the first stopped at {log.stopped[0]}); "
+                    "try a smaller --settings.training.learning-rate in another --out"
+                )
     return log.finish(task, state, validation_labels)
 
 
@@ -179,6 +186,10 @@ class _Log:
             (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return run
 
+    def close(self) -> None:
+        """Leaves the screen as it is."""
+        self.bar.close()
+
     @property
     def seconds(self) -> float:
         """Seconds of training, earlier sittings included."""
@@ -186,9 +197,10 @@ class _Log:
 
     def _show(self, now: Progress) -> None:
         if not now.losses:
-            title = f"{self.experiment.algorithm} {now.stage}"
+            title = f"{self.experiment.algorithm} {now.stage} (compiling)"
             self.bar = tqdm(total=now.steps, initial=now.step, desc=title, unit="step", disable=not self.shown)
             return
+        self.bar.set_description(f"{self.experiment.algorithm} {now.stage}", refresh=False)
         figures = {name: f"{_mean(values):.3g}" for name, values in now.validation.items()}
         self.bar.set_postfix(figures, refresh=False)
         self.bar.update(now.step - self.bar.n)

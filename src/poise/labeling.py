@@ -152,13 +152,13 @@ class LabelingFunction:
         count = len(self.classes)
         if len(distinct) == 1:
             raise PoiseError(
-                f"style {self.name!r} scores every demonstration {distinct[0]:g}: one class only; "
-                "change the function or leave the style out"
+                f"style {self.name!r} scores all {len(scores)} demonstrations {distinct[0]:g}: one class only; "
+                "change the function, leave the style out or bring more data"
             )
         if len(distinct) < count:
             raise PoiseError(
                 f"style {self.name!r} has {len(distinct)} distinct scores, too few for {count} classes; "
-                f"ask for at most {len(distinct)} classes or give thresholds"
+                f"ask for --classes {len(distinct)} at most, or give thresholds"
             )
         thresholds = _midpoints(distinct, np.quantile(scores, np.arange(1, count) / count))
         return replace(self, thresholds=thresholds)
@@ -176,9 +176,9 @@ class LabelingFunction:
 
     def index(self, word: str | int) -> int:
         """The class that a word names; a number is the class itself, counted from 0."""
-        if isinstance(word, str) and word in self.classes:
-            return self.classes.index(word)
-        number = str(word)
+        number = str(word).strip()
+        if isinstance(word, str) and number.lower() in [name.lower() for name in self.classes]:
+            return [name.lower() for name in self.classes].index(number.lower())
         if number.isascii() and number.isdecimal() and int(number) < len(self.classes):
             return int(number)
         raise unknown(f"class of style {self.name!r}", str(word), self.classes)
@@ -261,8 +261,14 @@ def traced(score: Score, states: Array, actions: Array) -> bool:
 def load_style(spec: str, known: dict[str, LabelingFunction]) -> LabelingFunction:
     """The style that a name of the domain or `file.py:function` stands for."""
     if ":" not in spec:
+        if "=" in spec:
+            raise PoiseError(f"{spec!r} asks for a class: that is --style; --styles names functions")
+        if spec.endswith(".py"):
+            raise PoiseError(f"{spec} is a file; name a function in it, as {spec}:function")
+        if spec not in known and not known:
+            raise PoiseError(f"unknown style {spec!r}; give file.py:function, or a --domain that has styles")
         if spec not in known:
-            raise unknown("style", spec, [*known, "file.py:function"] if known else ["file.py:function"])
+            raise unknown("style", spec, [*known, "file.py:function"])
         return replace(known[spec], source=spec)
     file, _, function = spec.rpartition(":")
     module = parallel.import_file(Path(file))
@@ -283,13 +289,14 @@ def parse_words(words: Sequence[str], styles: Sequence[LabelingFunction]) -> dic
     wanted = {}
     for word in words:
         name, equals, value = word.partition("=")
+        name = name.strip()
         if not equals:
             raise PoiseError(f"a style is asked for as name=class, for example {_example(styles)}; got {word!r}")
         if name not in by_name:
             raise unknown("style", name, by_name)
         if name in wanted:
             raise PoiseError(f"style {name!r} is asked for twice; ask once")
-        wanted[name] = by_name[name].index(value)
+        wanted[name] = by_name[name].index(value.strip())
     return wanted
 
 
@@ -311,6 +318,10 @@ def _midpoints(distinct: np.ndarray, quantiles: np.ndarray) -> tuple[float, ...]
     )
 
 
+def _what(answer: Any) -> str:
+    return "None: is a return missing?" if answer is None else f"a {type(answer).__name__}"
+
+
 @functools.lru_cache(maxsize=256)
 def _compiled(score: Score) -> Callable[[Array, Array], Array]:
     return jax.jit(jax.vmap(score))
@@ -326,7 +337,10 @@ def _scores(
     if traced(style.score, states, actions):
         # padded to a power of two, so that groups of other sizes need no program of their own
         rows = np.arange(1 << (len(states) - 1).bit_length()) % len(states)
-        scores = np.asarray(_vectorised(style.score)(states[rows], actions[rows]))[: len(states)]
+        answer = _vectorised(style.score)(states[rows], actions[rows])
+        if not isinstance(answer, jax.Array):
+            raise PoiseError(f"style {style.name!r} must return one number a trajectory; got {_what(answer)}")
+        scores = np.asarray(answer)[: len(states)]
     else:
         scores = parallel.map_rows(style.name, style.score, states, actions, progress, strict)
     if scores.shape != (len(states),) or scores.dtype.kind not in "fiub":

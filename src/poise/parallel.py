@@ -75,6 +75,8 @@ def call_rows(
                 answers.append(np.asarray(np.nan))
                 continue
             raise PoiseError(f"style {name!r} raised {type(error).__name__} on trajectory {row}: {error}") from error
+    if any(answer.dtype == object and answer.item() is None for answer in answers if not answer.ndim):
+        raise PoiseError(f"style {name!r} must return one number a trajectory; got None: is a return missing?")
     if len({answer.shape for answer in answers}) > 1 or answers[0].dtype.kind not in "fiub":
         raise PoiseError(
             f"style {name!r} must return one number a trajectory; got {answers[0].dtype} values of "
@@ -95,6 +97,8 @@ def import_file(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.resolve().parent))  # a file may import its neighbours
     try:
         spec.loader.exec_module(module)
+    except PoiseError:
+        raise
     except (Exception, SystemExit) as error:
         raise PoiseError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     finally:

@@ -57,6 +57,10 @@ class Run:
     folder: Path | None = None
     _splits: Splits | None = field(default=None, repr=False)
 
+    def __repr__(self) -> str:
+        names = ", ".join(style.name for style in self.styles)
+        return f"Run({self.experiment.algorithm!r}, styles: {names}, seeds: {self.seeds}, folder: {self.folder})"
+
     @property
     def seeds(self) -> list[int]:
         """The trained seeds."""
@@ -222,6 +226,8 @@ def _load(
     folder: Path, written: dict[str, Any], styles: Sequence[str | LabelingFunction], domain: Domain | None
 ) -> Run:
     experiment = config.from_json(Experiment, written["experiment"])
+    base = Path(written["cwd"])  # where relative paths began
+    experiment = replace(experiment, data=_found(experiment.data, base), test=_found(experiment.test, base))
     summary, starts = storage.read_json(folder / "summary.json"), Trajectories.load(folder / "starts.npz")
     domain = domain or _restore_domain(written, starts)
     given = [load_style(style, domain.styles) if isinstance(style, str) else style for style in styles]
@@ -229,7 +235,7 @@ def _load(
     for style in given:
         if style.name not in names:
             raise unknown("style of this run", style.name, names)
-    fitted = tuple(_restore_style(entry, domain, given) for entry in written["styles"])
+    fitted = tuple(_restore_style(entry, domain, given, base) for entry in written["styles"])
     algorithm = find_algorithm(experiment.algorithm, domain)
     problem = Problem(_empty_statistics(starts), label_space(fitted), experiment.settings.network, domain)
     like = eqx.filter_eval_shape(lambda: start(algorithm, problem, np.asarray(seeds_of(experiment))).parts)
@@ -263,7 +269,7 @@ def _matching_starts(
 
 def _moved(starts: Trajectories, start: Sequence[float] | None, steps: int | None) -> Trajectories:
     count, size = len(starts), starts.states.shape[-1]
-    steps = int(steps or starts.steps)
+    steps = starts.steps if steps is None else int(steps)
     if steps < 1:
         raise PoiseError(f"a rollout has at least one step; got {steps}")
     first = np.asarray(starts.starts)
@@ -331,7 +337,12 @@ def write_config(folder: Path, experiment: Experiment, styles, domain: Domain, f
                     f"{folder} holds another {what}{_difference(old[key], new[key])}; choose another --out"
                 )
         return
-    trained = {"command": origin.command(), "commit": origin.commit(), "hardware": origin.hardware()}
+    trained = {
+        "cwd": str(Path.cwd()),
+        "command": origin.command(),
+        "commit": origin.commit(),
+        "hardware": origin.hardware(),
+    }
     storage.write_json(path, {**new, "versions": origin.versions(), **trained})
 
 
@@ -386,18 +397,28 @@ def _kind(domain: Domain) -> str:
     return "plain" if domain == bare and domain.dynamics in (None, integrator) else "own"
 
 
+def _found(path: Any, base: Path) -> Any:
+    """The path as it was given, or from where it was given, if the file is only there."""
+    return str(base / path) if path and not Path(path).exists() and (base / path).exists() else path
+
+
 def _check_draw(draw: int) -> None:
     if not 0 <= draw < 2**31:
         raise PoiseError(f"a draw lies between 0 and 2^31; got {draw}")
 
 
-def _restore_style(entry: dict[str, Any], domain: Domain, given: Sequence[LabelingFunction]) -> LabelingFunction:
+def _restore_style(
+    entry: dict[str, Any], domain: Domain, given: Sequence[LabelingFunction], base: Path
+) -> LabelingFunction:
     """A style as it was fitted; its function comes from the domain, its file, or the one named anew."""
     fitted = {"classes": tuple(entry["classes"]), "thresholds": tuple(entry["thresholds"]), "unit": entry["unit"]}
     for style in given:
         if style.name == entry["name"]:
             return replace(style, **fitted)
     name, source = entry["name"], entry["source"]
+    if source and ":" in source:
+        file, _, function = source.rpartition(":")
+        source = f"{_found(file, base)}:{function}"
     if source in domain.styles or (source and ":" in source and Path(source.rpartition(":")[0]).exists()):
         return replace(load_style(source, domain.styles), name=name, **fitted)
     return LabelingFunction(name, _missing(name, source or "a function in memory"), **fitted, source=source)

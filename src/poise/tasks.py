@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,11 @@ from .algorithms import Algorithm, find_algorithm
 from .config import Experiment
 from .domains import DOMAINS, Domain, find_domain, plain
 from .errors import PoiseError, unknown
-from .labeling import LabelingFunction, classify_all, load_style, score_all
+from .labeling import LabelingFunction, classify_all, labeling_function, load_style, score_all
 from .trajectories import Splits, Trajectories, split
 
 IN_MEMORY = "(in memory)"
+FEW = 30  # held-out demonstrations below which figures say little
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,18 @@ class Task:
         """The experiment's row of the table."""
         return find_algorithm(self.experiment.algorithm, self.domain)
 
+    def __str__(self) -> str:
+        """What is about to be trained, on one line."""
+        experiment, sizes = self.experiment, [len(part) for part in self.splits]
+        steps = [f"{s.name} {experiment.settings.training.steps(s.name)}" for s in self.algorithm.stages]
+        steps = [step for step in steps if not (step.startswith("dynamics") and self.domain.dynamics)]
+        few = " (few: figures will say little)" if min(sizes[1:]) < FEW else ""
+        return (
+            f"{experiment.algorithm}, {', '.join(style.name for style in self.styles)}: {sizes[0]} train, {sizes[1]} "
+            f"validation, {sizes[2]} test demonstrations{few}; {self.domain.environment_text}; "
+            f"{experiment.seeds} seed{'s' if experiment.seeds > 1 else ''}, steps: {', '.join(steps)}"
+        )
+
     @property
     def fingerprint(self) -> str:
         """Tells these training demonstrations from others."""
@@ -53,7 +67,7 @@ def fingerprint(demonstrations: Trajectories) -> str:
 def prepare(
     experiment: Experiment,
     data: Trajectories | Splits | None = None,
-    styles: Sequence[str | LabelingFunction] | None = None,
+    styles: Sequence[str | Callable] | None = None,
     domain: Domain | None = None,
     progress: bool = False,
 ) -> Task:
@@ -127,11 +141,19 @@ def load_data(data: str, count: int | None = None, domain: Domain | None = None)
     return Trajectories.load(data)
 
 
-def load_styles(
-    styles: Sequence[str | LabelingFunction], domain: Domain, classes: int | None
-) -> list[LabelingFunction]:
+def as_style(style: Callable) -> LabelingFunction:
+    """A labeling function as it is, or one made of a plain function; one from a module remembers its file."""
+    made = style if isinstance(style, LabelingFunction) else labeling_function(style)
+    if made.source is None and inspect.isfunction(made.score) and made.score.__module__ != "__main__":
+        file, name = inspect.getsourcefile(made.score), made.score.__qualname__
+        if file and name.isidentifier():
+            return replace(made, source=f"{file}:{name}")
+    return made
+
+
+def load_styles(styles: Sequence[str | Callable], domain: Domain, classes: int | None) -> list[LabelingFunction]:
     """The named styles, each once, in the number of classes asked for."""
-    chosen = [style if isinstance(style, LabelingFunction) else load_style(style, domain.styles) for style in styles]
+    chosen = [load_style(style, domain.styles) if isinstance(style, str) else as_style(style) for style in styles]
     names = [style.name for style in chosen]
     if not names:
         raise PoiseError("there is nothing to dial without a style; name one with --styles NAME or file.py:function")

@@ -101,6 +101,8 @@ class Trajectories(eqx.Module):
 
     def save(self, path: str | Path) -> None:
         """Writes the .npz that `load` reads."""
+        if Path(path).suffix != ".npz":
+            raise PoiseError(f"trajectories are written as .npz; got {path}")
         arrays = {k: np.asarray(getattr(self, k)) for k in ("states", "actions", "lengths")}
         try:
             with open(path, "wb") as file:
@@ -148,6 +150,9 @@ def split(
     elif by in demonstrations.metadata and _per_row(demonstrations.metadata[by], count):
         groups = np.unique(demonstrations.metadata[by], return_inverse=True)[1].reshape(-1)
     else:
+        if by in demonstrations.metadata:
+            entries = demonstrations.metadata[by].size
+            raise PoiseError(f"column {by!r} has {entries} entries for {count} trajectories; it needs one for each")
         columns = [k for k, v in demonstrations.metadata.items() if _per_row(v, count)]
         raise unknown("column to split by", by, columns)
     random = np.random.default_rng(seed)
@@ -166,16 +171,23 @@ def split(
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
     if not path.exists():
         raise PoiseError(f"no such file: {path}")
+    if path.suffix == ".npy":
+        raise PoiseError(f"{path} is a single array; save it with np.savez(path, states=...)")
+    if path.is_dir() or not zipfile.is_zipfile(path):
+        raise PoiseError(f"{path} is not an .npz, or cut short; examples/own_data.py shows how to write one")
+    name = "states"
     try:
-        file = np.load(path, allow_pickle=False)
-        if isinstance(file, np.ndarray):
-            raise PoiseError(f"{path} is a single array; save it with np.savez(path, states=...)")
-        with file:
-            return {name: file[name] for name in file.files}
-    except PoiseError:
-        raise
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {}
+            for name in file.files:
+                arrays[name] = file[name]
+            return arrays
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, KeyError) as error:
-        raise PoiseError(f"{path} is not a readable .npz of plain arrays ({type(error).__name__}: {error})") from error
+        if "allow_pickle" in str(error):
+            raise PoiseError(
+                f"{path}: {name!r} holds Python objects; save it as numbers or with .astype(str)"
+            ) from error
+        raise PoiseError(f"{path} is not a readable .npz ({type(error).__name__}: {error})") from error
 
 
 def _numbers(name: str, values: Any) -> np.ndarray:

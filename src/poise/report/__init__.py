@@ -6,7 +6,6 @@ import base64
 import contextlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from html import escape
 from importlib import resources
 from itertools import product
@@ -90,7 +89,8 @@ def _answer(report: Report) -> str:
     )
     if middle[best] <= base["own"]:
         second = f"That is no better than ignoring the labels. {second}"
-    return f"<p>{escape(first)}</p><p>{escape(second)}</p>"
+    warnings = [f"Warning: {warning}." for warning in report.warnings()]
+    return "".join(f"<p>{escape(words)}</p>" for words in (first, second, *warnings))
 
 
 def _range(scores: Sequence[SeedScore]) -> str:
@@ -240,7 +240,7 @@ def _panel(run: Run, words: dict[str, Any]) -> tuple[str, Checked]:
     checked = run.sample_checked(ROLLOUTS, words)
     named = [i for i, style in enumerate(run.styles) if style.name in words]
     title = ", ".join(f"{name}={word}" for name, word in words.items())
-    return title, replace(checked, right=checked.right[:, named])
+    return title, checked.only(named)
 
 
 def _classes(report: Report, runs: Sequence[Run]) -> str:
@@ -293,7 +293,7 @@ def _reading(report: Report) -> str:
         "styles cannot be reached from some starts.",
         "Ignoring labels": f"A policy that replays the demonstration with the nearest start shows the own labels in "
         f"{_percent(base['own'])} of cases; for independent labels, chance is {_percent(base['independent'])}.",
-        "Intervals": "95 %, by Wilson's formula, for the number of rollouts; the spread between seeds is the dots.",
+        "Intervals": "95 %, by Wilson's formula, for the number of distinct starts; each seed has its own dot.",
         "NLD": f"Negative log-density of the test demonstrations' actions, per step, in these units: {about['units']}. "
         "For a policy with an embedding it is the reconstruction term, to be read with KL.",
         "Environment": f"Rollouts are simulated in: {about['environment']}."
