@@ -35,6 +35,11 @@ class Share:
     high: float
     count: int
 
+    @property
+    def interval(self) -> list[float]:
+        """The interval's ends, rounded for a file."""
+        return [round(self.low, 4), round(self.high, 4)]
+
     @staticmethod
     def of(successes: Bool[np.ndarray, " count"], starts: Int[np.ndarray, " count"] | None = None) -> Share:
         """The share of true values. Rollouts from one start are not independent: the interval counts starts."""
@@ -68,21 +73,20 @@ class SeedScore:
 
     def to_json(self) -> dict[str, Any]:
         """Fractions as plain numbers, intervals beside them."""
-        interval = lambda share: [round(share.low, 4), round(share.high, 4)]  # noqa: E731
         return {
             "seed": self.seed,
             "joint": round(self.joint.value, 4),
-            "joint_interval": interval(self.joint),
+            "joint_interval": self.joint.interval,
             "joint_independent": round(self.joint_independent.value, 4),
-            "joint_independent_interval": interval(self.joint_independent),
+            "joint_independent_interval": self.joint_independent.interval,
             "by_style": {name: round(share.value, 4) for name, share in self.by_style.items()},
-            "by_style_interval": {name: interval(share) for name, share in self.by_style.items()},
+            "by_style_interval": {name: share.interval for name, share in self.by_style.items()},
             "by_style_independent": {name: round(share.value, 4) for name, share in self.by_style_independent.items()},
             "by_class": {
                 style: {
                     name: {
                         "value": round(share.value, 4) if share.count else None,
-                        "interval": interval(share),
+                        "interval": share.interval,
                         "count": share.count,
                     }
                     for name, share in classes.items()
@@ -229,19 +233,24 @@ def base_rates(
     """
     random, nearest = np.random.default_rng(0), []
     mean, deviation = (f(np.asarray(known.starts, np.float64), axis=0) for f in (np.mean, np.std))
-    standard = lambda x: (np.asarray(x, np.float64) - mean) / np.where(deviation > 0, deviation, 1)  # noqa: E731
-    starts = standard(known.starts)
-    for piece in np.array_split(standard(test.starts), max(1, len(test) // 500)):
+    scale = np.where(deviation > 0, deviation, 1)
+    starts, others = ((np.asarray(x.starts, np.float64) - mean) / scale for x in (known, test))
+    for piece in np.array_split(others, max(1, len(test) // 500)):
         distance = _squared_distances(piece, starts)
         nearest.append(np.argmin(distance + 1e-6 * random.random(distance.shape), axis=1))
     agree = np.equal(known_labels[np.concatenate(nearest)], labels)
-    chance = lambda rows: float(np.square(np.unique(rows, axis=0, return_counts=True)[1] / len(rows)).sum())  # noqa: E731
     by_style = [
-        {"own": round(float(agree[:, i].mean()), 4), "independent": round(chance(labels[:, i]), 4)}
+        {"own": round(float(agree[:, i].mean()), 4), "independent": _chance(labels[:, i])}
         for i in range(labels.shape[1])
     ]
-    joint = {"own": round(float(agree.all(axis=1).mean()), 4), "independent": round(chance(labels), 4)}
+    joint = {"own": round(float(agree.all(axis=1).mean()), 4), "independent": _chance(labels)}
     return {**joint, "by_style": by_style}
+
+
+def _chance(labels: np.ndarray) -> float:
+    """The chance that two rows drawn at random are the same."""
+    shares = np.unique(labels, axis=0, return_counts=True)[1] / len(labels)
+    return round(float(np.square(shares).sum()), 4)
 
 
 def _squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -35,14 +35,15 @@ def hardware() -> str:
 
 def commit() -> str | None:
     """The commit of the source tree, with a + if it was changed since; None outside of one."""
-    folder = Path(__file__).parent
-    run = lambda *words: subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout  # noqa: E731
     try:
-        return run("rev-parse", "--short", "HEAD").strip() + (
-            "+" if run("status", "--porcelain", "-uno").strip() else ""
-        )
+        return _git("rev-parse", "--short", "HEAD") + ("+" if _git("status", "--porcelain", "-uno") else "")
     except (OSError, subprocess.CalledProcessError):
         return os.environ.get("POISE_COMMIT")
+
+
+def _git(*words: str) -> str:
+    folder = Path(__file__).parent
+    return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def command() -> str:

@@ -76,7 +76,10 @@ def _perturb(
     random: np.random.Generator,
 ) -> Float[np.ndarray, "N T size"]:
     count, steps, size = values.shape
-    draw = lambda *shape: random.normal(size=shape).astype(np.float32)  # noqa: E731
+
+    def draw(*shape: int) -> np.ndarray:
+        return random.normal(size=shape).astype(np.float32)
+
     shake, shakes = draw(count, size), []
     for _ in range(steps):
         shakes.append(shake)
