@@ -1,8 +1,9 @@
 """How close simulated possessions come to real tracking data, and how fast they are made.
 
-    python benchmarks/simulated_basketball.py --real players_train.npz
+    python benchmarks/simulated_basketball.py --real players_test.npz
 
 Writes results/basketball/simulated.json and docs/images/simulated_basketball.png. Real positions are only read.
+The simulator was tuned on players_train, so the comparison that counts is with players_test.
 """
 
 from __future__ import annotations

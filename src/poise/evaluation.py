@@ -22,7 +22,7 @@ from .losses import Parts
 from .rollout import simulate
 from .trajectories import Trajectories
 
-FEW = 30  # test demonstrations below which a report warns
+FEW = 30  # held-out demonstrations below which figures say little
 ROLLOUTS = 4_000  # as many as in the paper's tables for basketball
 
 

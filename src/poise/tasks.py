@@ -15,11 +15,11 @@ from .algorithms import Algorithm, find_algorithm
 from .config import Experiment
 from .domains import DOMAINS, Domain, find_domain, plain
 from .errors import PoiseError, unknown
+from .evaluation import FEW
 from .labeling import LabelingFunction, classify_all, labeling_function, load_style, score_all
 from .trajectories import Splits, Trajectories, split
 
 IN_MEMORY = "(in memory)"
-FEW = 30  # held-out demonstrations below which figures say little
 
 
 @dataclass(frozen=True)
