@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
+
 import jax
 import jaxtyping
 import numpy as np
 import pytest
 
+os.environ.setdefault("POISE_PROGRAM_CACHE", "")  # what a test compiles is compiled, here and in its processes
 jax.config.update("jax_disable_most_optimizations", True)  # tests compile much and compute little
 jaxtyping.install_import_hook("poise", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
@@ -30,6 +35,20 @@ def wander(count: int, steps: int = 6, size: int = 2, seed: int = 0) -> poise.Tr
     random = np.random.default_rng(seed)
     states = random.normal(size=(count, steps + 1, size)).cumsum(axis=1)
     return poise.Trajectories(states)
+
+
+@contextlib.contextmanager
+def count_compilations():
+    """What JAX compiles inside, by name: a list that is full at the end."""
+    told, logger = [], logging.getLogger("jax._src.interpreters.pxla")
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())
+    logger.addHandler(handler)
+    try:
+        with jax.log_compiles():
+            yield told
+    finally:
+        logger.removeHandler(handler)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import count_compilations
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +31,8 @@ def rise(states, actions):
 class Oracle:
     """A policy that walks where the labels point, or, blind, anywhere."""
 
+    noise = 1
+
     def __init__(self, blind=False):
         self.blind = blind
 
@@ -41,7 +46,7 @@ class Oracle:
     def memory(self, batch):
         return jnp.zeros((batch, 0))
 
-    def step(self, context, memory, state, key):
+    def step(self, context, memory, state, noise):
         return context, memory
 
 
@@ -104,7 +109,7 @@ def test_equal_starts_are_replayed_at_random():
 
 def test_a_rollout_that_leaves_the_finite_numbers_is_wrong(demonstrations):
     class Wild(Oracle):
-        def step(self, context, memory, state, key):
+        def step(self, context, memory, state, noise):
             return context * jnp.where(jnp.arange(len(context)) % 2, 1.0, jnp.inf)[:, None], memory
 
     labels = label_all((side, rise), demonstrations)
@@ -173,6 +178,19 @@ def test_an_evaluation_is_the_same_twice(run):
     assert one == two
 
 
+def test_seeds_share_their_programs(run):
+    """A second seed compiles nothing."""
+    report = run.evaluate(rollouts=48)
+    with count_compilations() as compiled:
+        assert run.evaluate(rollouts=48, draw=1).about == report.about
+    assert compiled == []
+    more = replace(run, parts=jax.tree.map(lambda x: x[::-1] if eqx.is_array(x) else x, run.parts))
+    with count_compilations() as compiled:
+        other = more.evaluate(rollouts=48)
+    assert not [name for name in compiled if "imagine" in name or "_imitate" in name or "_label" in name]
+    assert other.to_json()["algorithms"] != report.to_json()["algorithms"]
+
+
 def test_what_the_labeler_believes_is_told_beside_the_truth(demonstrations):
     """A labeler that takes everything for right, over a policy that ignores labels."""
 
@@ -210,7 +228,7 @@ def test_what_happens_beyond_a_length_is_no_failure(demonstrations):
         def memory(self, batch):
             return jnp.zeros((batch, 1))
 
-        def step(self, context, memory, state, key):
+        def step(self, context, memory, state, noise):
             return jnp.where(memory >= 2, jnp.inf, context), memory + 1
 
     short = Trajectories(demonstrations.states, demonstrations.actions, np.full(600, 2))

@@ -47,6 +47,11 @@ def test_own_algorithm(capsys):
     assert "ctvae-smooth" in capsys.readouterr().out
 
 
+def test_own_loop(capsys):
+    load("own_loop").main(TINY, count=200)
+    assert "a fast team" in capsys.readouterr().out
+
+
 def program() -> str:
     """The README's program."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)

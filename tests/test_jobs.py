@@ -6,12 +6,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from conftest import TINY
 
 import poise
-from poise import PoiseError, storage
+from poise import PoiseError, jobs, storage
 
 JOB = """
 import sys
@@ -145,3 +146,69 @@ def test_the_seed_to_sample_from_is_the_best_on_validation_data(run, monkeypatch
     for joint in ([0.2, 0.7], [0.7, 0.2]):
         monkeypatch.setattr(jobs, "_joint", lambda *_, joint=joint: np.asarray(joint))
         assert poise.train("rnn", seeds=2, count=100, settings=TINY, progress=False).best == int(np.argmax(joint))
+
+
+MANY = [
+    poise.Experiment(styles=("speed",), count=300, settings=TINY),
+    poise.Experiment(styles=("destination",), count=300, settings=TINY, seeds=2),
+    poise.Experiment(styles=("speed",), count=300, settings=replace(TINY, weights=poise.Weights(style=0.5))),
+    poise.Experiment(styles=("speed", "destination"), count=300, settings=TINY),
+    poise.Experiment(algorithm="rnn-style", styles=("speed",), count=300, settings=TINY),
+]
+
+
+def weights(run):
+    return np.concatenate([np.ravel(x) for x in jax.tree.leaves(run.parts) if hasattr(x, "dtype")])
+
+
+def test_runs_of_one_shape_are_one_program_and_end_as_if_each_were_alone(monkeypatch, tmp_path):
+    sizes, fit = [], jobs.fit
+    monkeypatch.setattr(
+        jobs, "fit", lambda algorithm, state, *a, **k: sizes.append(len(state.step)) or fit(algorithm, state, *a, **k)
+    )
+    together = poise.train_many(MANY, out=tmp_path, progress=False)
+    assert sizes == [4, 1, 1]  # seeds, styles and weights differ; two styles at once, and another policy, do not fit
+    for number in (1, 2):
+        alone = poise.train_many([MANY[number]], progress=False)[0]
+        np.testing.assert_allclose(weights(together[number]), weights(alone), rtol=1e-3, atol=1e-4)
+    assert not np.allclose(weights(together[0]), weights(together[2]), atol=1e-5)
+    loaded = poise.load_run(tmp_path / "001")
+    np.testing.assert_array_equal(weights(loaded), weights(together[1]))
+    sizes.clear()
+    poise.train_many(MANY, out=tmp_path, progress=False)
+    assert not sizes  # all were done
+
+
+def test_what_was_interrupted_together_goes_on_together(monkeypatch, tmp_path):
+    experiments = [
+        replace(one, settings=replace(TINY, training=replace(TINY.training, policy_steps=6))) for one in MANY[:2]
+    ]
+    whole = poise.train_many(experiments, progress=False)
+    monkeypatch.setattr(jobs, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr(jobs, "WRITING_SHARE", 0)
+    fit = jobs.fit
+
+    def cut_short(*given, **more):
+        for count, now in enumerate(fit(*given, **more)):
+            yield now
+            if count == 5:  # in the policy's stage
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(jobs, "fit", cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        poise.train_many(experiments, out=tmp_path, progress=False)
+    assert (tmp_path / "000" / "checkpoint.safetensors").exists()
+    monkeypatch.setattr(jobs, "fit", fit)
+    for one, other in zip(poise.train_many(experiments, out=tmp_path, progress=False), whole, strict=True):
+        np.testing.assert_array_equal(weights(one), weights(other))
+
+
+def test_data_that_do_not_fit_are_streamed_and_train_the_same_way(monkeypatch, tmp_path):
+    monkeypatch.setenv("POISE_MEMORY", "1M")
+    sources, fit = [], jobs.fit
+    monkeypatch.setattr(
+        jobs, "fit", lambda a, s, train, *r, **k: sources.append(type(train).__name__) or fit(a, s, train, *r, **k)
+    )
+    run = poise.train("ctvae-style", styles=["speed"], count=900, settings=TINY, progress=False)
+    assert sources == ["Stream"]
+    assert np.isfinite(weights(run)).all()

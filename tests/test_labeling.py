@@ -1,3 +1,5 @@
+import tracemalloc
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -5,7 +7,7 @@ from conftest import wander
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poise import DOMAINS, LabelingFunction, PoiseError, Trajectories, labeling_function
+from poise import DOMAINS, LabelingFunction, PoiseError, Trajectories, labeling, labeling_function, parallel
 from poise.labeling import Categories, LabelSpace, label_all, label_space, load_style, parse_words, score_all, traced
 
 STYLES = list(DOMAINS["basketball"].styles.values())
@@ -50,6 +52,89 @@ def test_a_batch_is_scored_as_one_by_one_padding_never_matters_and_inputs_are_un
     for row, length in enumerate(lengths):
         one = style(states[row, : length + 1], np.diff(states[row, : length + 1], axis=0))
         np.testing.assert_allclose(scores[row], one, rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Sixteen short trajectories fill a piece, and four pieces a block."""
+    for name, value in (("PIECE", 2048), ("BLOCK", 8192), ("FEW", 4)):
+        monkeypatch.setattr(parallel, name, value)
+
+
+def test_pieces_score_as_the_whole_and_the_bar_counts_every_score_once(walks, ragged, request, monkeypatch):
+    styles = [*STYLES, path_in_numpy]
+    whole = [score_all(styles, data) for data in (walks, ragged)]
+    request.getfixturevalue("small_pieces")
+    bars = []
+
+    class Bar(labeling.tqdm):
+        def update(self, n=1):
+            bars[-1] += n
+
+    monkeypatch.setattr(labeling, "tqdm", Bar)
+    for data, expected in zip((walks, ragged), whole, strict=True):
+        bars.append(0)
+        np.testing.assert_allclose(score_all(styles, data), expected, rtol=1e-5, atol=1e-6)
+        assert bars[-1] == expected.size
+
+
+def test_one_program_a_length_serves_all_styles_and_pieces(walks, small_pieces):
+    seen = []
+
+    def counted(name):
+        def score(states, actions):
+            seen.append((name, len(actions)))
+            return actions.sum()
+
+        return labeling_function(score, name=name)
+
+    styles = [counted("one"), counted("two")]
+    lengths = np.repeat([6, 3], 30)
+    for _ in range(2):
+        score_all(styles, Trajectories(walks.states, lengths=lengths))
+    asked = [("one", 3), ("two", 3)] * 2 + [("one", 6), ("two", 6)] * 2  # first if it can be traced, then for all rows
+    assert sorted(seen, key=lambda item: item[1]) == asked
+
+
+def test_few_trajectories_are_not_padded_to_a_piece(walks, monkeypatch):
+    shapes = []
+
+    def program(states, actions):
+        shapes.append((states.shape, actions.shape))
+        return (states[:, 0, 0],)
+
+    monkeypatch.setattr(parallel, "vectorise", lambda *functions: program)
+    np.testing.assert_array_equal(path_in_jax.scores(walks), walks.states[:, 0, 0])
+    assert shapes == [((256, 7, 2), (256, 6, 2))]
+
+
+def test_data_in_a_file_are_labelled_in_little_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(parallel, "PIECE", 1 << 16)
+    count, steps = 20_000, 12
+    arrays = [
+        np.memmap(tmp_path / name, np.float32, "w+", shape=(count, length, 2))
+        for name, length in (("states", steps + 1), ("actions", steps))
+    ]
+    arrays[0][:] = np.random.default_rng(0).normal(size=arrays[0].shape)
+    data = Trajectories.trusted(*arrays, np.full(count, steps, np.int32))
+    style = labeling_function(path_in_jax.score, thresholds=(1.0, 2.0))
+    label_all([style], data[:1])
+    tracemalloc.start()
+    labels = label_all([style], data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (labels == 0).all()
+    assert peak < sum(array.nbytes for array in arrays) / 4
+
+
+def test_an_error_on_data_of_different_lengths_names_the_trajectory(ragged):
+    def fails_on_the_last(states, actions):
+        if (states[0] == ragged.states[-1, 0]).all():
+            raise ValueError("no good")
+        return 1.0
+
+    with pytest.raises(PoiseError, match="raised ValueError on trajectory 39: no good"):
+        labeling_function(fails_on_the_last).scores(ragged)
 
 
 def test_a_style_that_writes_into_its_input_changes_only_a_copy(walks):

@@ -1,10 +1,11 @@
 import json
 import shutil
+from dataclasses import replace
 
 import jax
 import numpy as np
 import pytest
-from conftest import TINY, wander
+from conftest import TINY, count_compilations, wander
 
 import poise
 from poise import Domain, PoiseError, Splits, Trajectories, labeling_function, load_run
@@ -58,6 +59,22 @@ def test_a_start_and_a_number_of_steps_can_be_given(run):
     assert made.steps == 7
 
 
+def test_counts_up_to_a_power_of_two_need_no_other_program_and_a_warm_sample_compiles_nothing(run):
+    run.sample(5, {"speed": "slow"})
+    with count_compilations() as compiled:
+        for count, words in ((5, {"speed": "slow"}), (6, {"speed": "fast"}), (7, {}), (8, {"destination": "far"})):
+            assert len(run.sample(count, words, draw=count)) == count
+    assert not [name for name in compiled if "imagine" in name]
+
+
+def test_a_run_with_other_parts_samples_from_those(run):
+    """What a run keeps at hand of its parts is its own."""
+    before = run.sample(3, seed=0).states
+    swapped = replace(run, parts=jax.tree.map(lambda x: x[::-1] if hasattr(x, "dtype") else x, run.parts))
+    assert not np.array_equal(swapped.sample(3, seed=0).states, before)
+    np.testing.assert_array_equal(swapped.sample(3, seed=1).states, before)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -67,6 +84,7 @@ def test_a_start_and_a_number_of_steps_can_be_given(run):
         ({"count": 0}, "between one and ten million rollouts at a time; got 0"),
         ({"draw": -1}, "a draw lies between"),
         ({"start": (1, 2, 3)}, "one state of 2 numbers; got 3"),
+        ({"start": (1, float("nan"))}, r"a start is one state of 2 numbers, all finite; got \[1.0, nan\]"),
         ({"steps": -2}, "at least one step"),
     ],
 )

@@ -10,7 +10,7 @@ from poise import DOMAINS, PoiseError, Stage, Training, losses
 from poise.algorithms import Algorithm, Problem, ctvae
 from poise.labeling import label_all, label_space
 from poise.models import Statistics
-from poise.training import Data, fit, one_run, running, start, weighted
+from poise.training import MEMORY_MARGIN, Data, Each, bytes_of_a_run, fit, one_run, running, start, weighted
 
 BASKETBALL = DOMAINS["basketball"]
 TRACES = []
@@ -78,10 +78,38 @@ def test_a_seed_trains_the_same_alone_as_among_others(given, base):
 def test_labels_may_differ_from_run_to_run(given, base):
     problem, data = given
     stacked = jnp.stack([data.labels, (data.labels + 1) % 3])
+    each = Each.alike(2, TINY)._replace(labels=jnp.arange(2))
     per_run = Data(data.demonstrations, stacked)
-    *_, last = fit(COUNTED, start(COUNTED, problem, np.asarray([0, 0])), per_run, per_run, TINY)
+    *_, last = fit(COUNTED, start(COUNTED, problem, np.asarray([0, 0])), per_run, per_run, TINY, each=each)
     np.testing.assert_allclose(flat(last.state, 0), flat(base, 0), rtol=1e-4, atol=1e-5)
     assert not np.allclose(flat(last.state, 0), flat(last.state, 1), atol=1e-5)
+
+
+def test_weights_may_differ_from_run_to_run(given, base):
+    problem, data = given
+    each = Each.alike(2, TINY)
+    each.weights["nld"] = jnp.asarray([1.0, 0.0])
+    *_, last = fit(COUNTED, start(COUNTED, problem, np.asarray([0, 0])), data, data, TINY, each=each)
+    np.testing.assert_allclose(flat(last.state, 0), flat(base, 0), rtol=1e-4, atol=1e-5)
+    assert not np.allclose(flat(last.state, 0), flat(last.state, 1), atol=1e-5)
+
+
+def test_where_memory_is_short_the_runs_are_cut_into_pieces_and_end_the_same(given, base, monkeypatch):
+    problem, data = given
+    need = bytes_of_a_run(COUNTED.stages[0], start(COUNTED, problem, np.arange(1)), data, TINY)
+    assert need > 10_000
+    monkeypatch.setenv("POISE_MEMORY", str(int(1.5 * MEMORY_MARGIN * need)))
+    *_, last = fit(COUNTED, start(COUNTED, problem, np.arange(2)), data, data, TINY)
+    assert (last.axis.pieces, last.axis.piece) == (2, 1)
+    np.testing.assert_allclose(flat(last.state), flat(base), rtol=1e-4, atol=1e-5)
+
+
+def test_a_chunk_takes_the_place_of_the_one_before_it_in_memory(given):
+    problem, data = given
+    chunks = fit(COUNTED, start(COUNTED, problem, np.arange(2)), data, data, with_training(policy_steps=6))
+    states = [next(chunks).state, next(chunks).state]
+    next(chunks)
+    assert all(x.is_deleted() for x in jax.tree.leaves(states[1].parts) if isinstance(x, jax.Array))
 
 
 def test_training_lowers_the_loss(given):

@@ -19,21 +19,14 @@ def test_copies_start_where_demonstrations_start_and_obey_the_dynamics(walks):
 
 def test_copies_are_labelled_by_the_true_function(walks):
     style = SPEED.fit(walks)
-    labels = label_all([style], walks)
-    both, all_labels = widened(walks, labels, plain(walks), [style], 1.0)
+    both, labels = widened(walks, label_all([style], walks)[None], plain(walks), [[style]], 1.0)
     assert len(both) == 2 * len(walks)
-    np.testing.assert_array_equal(all_labels, label_all([style], both))
+    np.testing.assert_array_equal(labels[0], label_all([style], both))
 
 
 def test_they_reach_further_than_demonstrations(walks):
     copies = widen(walks, plain(walks), amount=1.0)
     assert copies.states.std() > 1.1 * walks.states.std()
-
-
-def test_without_an_amount_nothing_is_added(walks):
-    style = SPEED.fit(walks)
-    labels = label_all([style], walks)
-    assert widened(walks, labels, plain(walks), [style], 0.0)[0] is walks
 
 
 def test_unknown_dynamics_and_lengths_are_respected(ragged):
@@ -51,7 +44,7 @@ def test_the_seed_decides(seed):
     assert not np.array_equal(same, other)
 
 
-def test_a_copy_that_a_function_cannot_cope_with_is_left_out():
+def test_nothing_is_learned_from_a_copy_that_a_function_cannot_cope_with():
     walks = wander(60)
     reach = float(np.abs(np.asarray(walks.states)).max())
 
@@ -62,10 +55,27 @@ def test_a_copy_that_a_function_cannot_cope_with_is_left_out():
         return float(np.abs(actions).sum())
 
     style = fragile.fit(walks)
-    both, labels = widened(walks, label_all([style], walks), plain(walks), [style], 1.0)
-    assert 60 < len(both) < 120
-    assert np.abs(both.states).max() <= reach
-    np.testing.assert_array_equal(labels, label_all([style], both))
+    _, labels = widened(walks, label_all([style], walks)[None], plain(walks), [[style]], 1.0)
+    assert 0 < (labels < 0).sum() < 60
+    losses = style.kind.loss(np.random.default_rng(0).normal(size=(120, 2)).astype(np.float32), labels[0, :, 0])
+    np.testing.assert_array_equal(np.asarray(losses) == 0, labels[0, :, 0] < 0)
+
+
+def test_several_sets_of_styles_share_the_copies_and_each_has_the_labels_it_would_have_alone():
+    walks = wander(30)
+    reach = float(np.abs(np.asarray(walks.states)).max())
+
+    @labeling_function(classes=("short", "long"))
+    def fragile(states, actions):
+        return np.nan if np.abs(states).max() > reach else float(np.abs(actions).sum())
+
+    sets = [[fragile.fit(walks), SPEED.fit(walks)], [SPEED.fit(walks), SPEED.with_classes(2).fit(walks)]]
+    known = np.stack([label_all(styles, walks) for styles in sets])
+    both, labels = widened(walks, known, plain(walks), sets, 1.0)
+    for number, styles in enumerate(sets):
+        alone, one = widened(walks, known[number : number + 1], plain(walks), [styles], 1.0)
+        np.testing.assert_array_equal(alone.states, both.states)
+        np.testing.assert_array_equal(one[0], labels[number])
 
 
 def test_copies_stay_where_the_data_are():

@@ -9,10 +9,10 @@ from .config import PRESETS, Experiment, Network, Settings, Training, Weights
 from .domains import DOMAINS, Domain
 from .errors import PoiseError
 from .evaluation import Report
-from .jobs import train
+from .jobs import train, train_many
 from .labeling import LabelingFunction, labeling_function
 from .runs import Run, load_run
-from .trajectories import Splits, Trajectories, split
+from .trajectories import Splits, Trajectories, Writer, split
 
 __version__ = "0.1.0"
 
@@ -34,9 +34,11 @@ __all__ = [
     "Training",
     "Trajectories",
     "Weights",
+    "Writer",
     "labeling_function",
     "load_run",
     "register",
     "split",
     "train",
+    "train_many",
 ]

@@ -167,14 +167,14 @@ def evaluate(arguments: Evaluate) -> None:
     """poise evaluate."""
     from .report import write_report
     from .runs import load_run
-    from .trajectories import Trajectories
+    from .trajectories import Trajectories, in_memory
 
     if arguments.rollouts < 1:
         raise PoiseError(f"--rollouts is at least 1; got {arguments.rollouts}")
     run = load_run(arguments.run, arguments.styles)
     if arguments.data and arguments.data.resolve() == Path(run.experiment.data).resolve():
         print(f"warning: this run was trained on {arguments.data}: not data it has never seen", file=sys.stderr)
-    test = None if arguments.data is None else Trajectories.load(arguments.data)
+    test = None if arguments.data is None else in_memory(Trajectories.load(arguments.data))
     report = run.evaluate(test, arguments.rollouts, arguments.draw, arguments.data and arguments.data.name)
     _say(report, arguments.json)
     folder = arguments.out or (arguments.run / f"on-{arguments.data.stem}" if arguments.data else arguments.run)

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Int
 from .domains import Domain
 from .labeling import LabelingFunction, label_all
 from .losses import Parts
-from .rollout import simulate
+from .rollout import roll
 from .trajectories import Trajectories
 
 FEW = 30  # held-out demonstrations below which figures say little
@@ -116,9 +116,9 @@ def score_seed(
     """The scores of one seed: rollouts from test starts, first with the labels of those demonstrations, then with
     labels drawn independently of the start; and how well it explains the test demonstrations."""
     chosen, shuffled = draw_starts(len(test), rollouts, draw)
-    key = jax.random.fold_in(jax.random.key(draw), 1 + seed)
-    own = check(parts, domain, styles, test[chosen], labels[chosen], jax.random.fold_in(key, 0))
-    independent = check(parts, domain, styles, test[chosen], labels[shuffled], jax.random.fold_in(key, 1))
+    key, starts = jax.random.fold_in(jax.random.key(draw), 1 + seed), test[chosen]
+    own = check(parts, domain, styles, starts, labels[chosen], jax.random.fold_in(key, 0))
+    independent = check(parts, domain, styles, starts, labels[shuffled], jax.random.fold_in(key, 1))
     nld, kl = explain(parts["policy"], domain, test, labels, jax.random.fold_in(key, 2))
     names = [style.name for style in styles]
     believed = None
@@ -169,17 +169,21 @@ def check(
     wanted: Int[np.ndarray, "N M"],
     key,
 ) -> Checked:
-    """Rollouts from the first states of `starts` with the wanted labels, checked by the true labeling functions.
+    """Rollouts from the first states of `starts` with the wanted labels, checked by the true labeling functions."""
+    made = roll(parts, domain, starts.starts, wanted, starts.lengths, starts.steps, key=key)
+    return judge(styles, made, wanted)
+
+
+def judge(styles: Sequence[LabelingFunction], made: Trajectories, wanted: Int[np.ndarray, "N M"]) -> Checked:
+    """Rollouts as they come, checked by the true labeling functions.
 
     A rollout that leaves the finite numbers is wrong in every style, and one that a function cannot score in that one.
     """
-    environment = domain.environment or parts["dynamics"]
-    made = simulate(parts["policy"], environment, starts.starts, wanted, starts.lengths, starts.steps, key=key)
-    states, actions, real = np.asarray(made.states), np.asarray(made.actions), np.asarray(starts.mask)
+    states, actions, real = np.asarray(made.states), np.asarray(made.actions), np.asarray(made.mask)
     fine = np.isfinite(np.concatenate([states[:, 1:], actions], axis=-1)).all(axis=2) | ~real
     finite = np.asarray(fine.all(axis=1))
     states, actions = np.where(finite[:, None, None], states, 0), np.where(finite[:, None, None], actions, 0)
-    rollouts = Trajectories(states, actions, np.asarray(starts.lengths), {"labels": wanted})
+    rollouts = Trajectories(states, actions, np.asarray(made.lengths), {"labels": wanted})
     labels = label_all(styles, rollouts, strict=False)
     return Checked(rollouts, np.equal(labels, wanted) & finite[:, None], finite, labels >= 0)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import itertools
 import json
 import sys
 import time
@@ -13,24 +15,29 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
 from . import storage
-from .algorithms import Algorithm, Problem
+from .algorithms import Problem
 from .config import Experiment, Settings
 from .domains import Domain, find_domain
 from .errors import PoiseError
 from .evaluation import check
 from .labeling import label_all, label_space
+from .memory import fits_on_device
 from .models import Statistics
+from .program_cache import use_program_cache
 from .runs import Run, clear_errors, load_run, make_folder, seeds_of, write_config, write_result
-from .tasks import IN_MEMORY, Task, as_style, named_domain, prepare
-from .training import Data, Progress, State, begin, fit, make_optimiser, one_run, running, start
-from .trajectories import Splits, Trajectories
+from .streaming import WINDOW, Stream
+from .tasks import IN_MEMORY, Task, as_style, named_domain, prepare, prepare_all
+from .training import Data, Each, Progress, Source, State, begin, fit, make_optimiser, one_run, running, start
+from .trajectories import Array, Splits, Trajectories
 from .widening import widened
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
+WRITING_SHARE = 20  # checkpoints of many runs may take one part in so many of the time
 STARTS_KEPT = 1_000
 
 
@@ -71,100 +78,201 @@ def train(
     return train_task(prepare(experiment, data if in_memory else None, styles, found, progress), out, progress)
 
 
+def train_many(
+    experiments: Sequence[Experiment],
+    data: Trajectories | Splits | None = None,
+    *,
+    out: str | Path | None = None,
+    progress: bool = True,
+) -> list[Run]:
+    """Trains several experiments, each as if it were alone, in as few compiled programs as possible.
+
+    They may differ in anything; those that differ in seeds, styles, thresholds and weights alone are trained at once.
+    With `out`, each has a folder of its own there (000, 001, ...), and the same call resumes what was interrupted.
+    """
+    tasks = prepare_all(experiments, data, progress)
+    outs = [None if out is None else Path(out) / f"{number:03}" for number in range(len(tasks))]
+    return train_tasks(tasks, outs, progress)
+
+
 def train_task(task: Task, out: str | Path | None = None, progress: bool = True) -> Run:
     """Trains a task, or what is left of it in the folder `out`; a task that is done already is loaded."""
-    if out is None:
-        return _train(task, None, progress)
-    folder = make_folder(Path(out))
-    with storage.lock(folder):
-        write_config(folder, task.experiment, task.styles, task.domain, task.fingerprint)
-        if (folder / "weights.safetensors").exists():
-            (folder / "checkpoint.safetensors").unlink(missing_ok=True)
-            return replace(load_run(folder, task.styles, task.domain), _splits=task.splits)
-        return _train(task, folder, progress)
+    return train_tasks([task], [out], progress)[0]
 
 
-def _train(task: Task, folder: Path | None, progress: bool) -> Run:
-    settings = task.experiment.settings
-    validation_labels = label_all(task.styles, task.splits.validation, progress)
-    problem = Problem(Statistics.of(task.splits.train), label_space(task.styles), settings.network, task.domain)
-    log = _Log(folder, task.experiment, progress)
-    state, stage = log.resume(start(task.algorithm, problem, np.asarray(seeds_of(task.experiment))), task.algorithm)
-    train_data = Data.of(task.splits.train, task.labels)
-    validation = Data.of(task.splits.validation, validation_labels)
-    wide = _wide(task) if any(one.wide for one in task.algorithm.stages) else None
+def train_tasks(
+    tasks: Sequence[Task], outs: Sequence[str | Path | None] | None = None, progress: bool = True
+) -> list[Run]:
+    """Trains many tasks, each as if it were alone, in as few compiled programs as possible.
+
+    Tasks whose shapes agree are trained at once: they may differ in seeds, styles, thresholds, labels and weights. Each
+    has a folder of its own, or none; in a folder, what is done is loaded and what was interrupted goes on.
+    """
+    use_program_cache()
+    folders = [None if out is None else make_folder(Path(out)) for out in outs or [None] * len(tasks)]
+    if len(folders) != len(tasks):
+        raise PoiseError(f"every task has a folder of its own, or none; got {len(tasks)} tasks, {len(folders)} folders")
+    runs: dict[int, Run] = {}
+    with contextlib.ExitStack() as stack:
+        waiting: dict[int, _Job] = {}
+        for number, (task, folder) in enumerate(zip(tasks, folders, strict=True)):
+            if folder is not None:
+                stack.enter_context(storage.lock(folder))
+                write_config(folder, task.experiment, task.styles, task.domain, task.fingerprint)
+                if (folder / "weights.safetensors").exists():
+                    (folder / "checkpoint.safetensors").unlink(missing_ok=True)
+                    runs[number] = replace(load_run(folder, task.styles, task.domain), _splits=task.splits)
+                    continue
+            waiting[number] = _Job(task, folder)
+        groups = group(list(waiting.values()))
+        for done, jobs in enumerate(groups, start=1):
+            trained = _train(jobs, progress, f"{done}/{len(groups)} " if len(groups) > 1 else "")
+            runs |= {n: run for job, run in zip(jobs, trained, strict=True) for n, j in waiting.items() if j is job}
+    return [runs[number] for number in range(len(tasks))]
+
+
+def group(jobs: Sequence[_Job]) -> list[list[_Job]]:
+    """The jobs that one program can train, together."""
+    found: dict[Any, list[_Job]] = {}
+    for job in jobs:
+        found.setdefault(job.shape, []).append(job)
+    return list(found.values())
+
+
+def _train(jobs: list[_Job], progress: bool, title: str) -> list[Run]:
+    """Trains the runs of jobs of one shape as one axis."""
+    task, stage = jobs[0].task, jobs[0].position[0]
+    settings, algorithm = task.experiment.settings, task.algorithm
     if progress:
-        tqdm.write(str(task), file=sys.stderr)
-    with contextlib.closing(log):
-        for now in fit(task.algorithm, state, train_data, validation, settings, stage=stage, wide=wide):
-            state = log.write(now)
+        for job in jobs:
+            tqdm.write(str(job.task), file=sys.stderr)
+    statistics = Statistics.of(task.splits.train)
+    state = jax.tree.map(
+        lambda *each: jnp.concatenate(each) if eqx.is_array(each[0]) else each[0],
+        *(job.state(statistics) for job in jobs),
+    )
+    train, validation, wide = _data(jobs, progress)
+    weights: dict[str, Array] = {
+        name: jnp.asarray([job.task.experiment.settings.weights.by_name()[name] for job in jobs for _ in job.seeds])
+        for name in settings.weights.by_name()
+    }
+    each = Each(weights, jnp.asarray(_distinct(jobs)[1]))
+    bar = _Bar(f"{title}{task.experiment.algorithm}", progress)
+    with contextlib.closing(bar):
+        for now in fit(algorithm, state, train, validation, settings, each=each, stage=stage, wide=wide):
+            state, first = now.state, 0
+            bar.show(now)
+            for job in jobs:
+                job.write(_cut(now, first, len(job.seeds)))
+                first += len(job.seeds)
             if not running(state).any():
                 raise PoiseError(
-                    f"no seed has a finite loss any more (the first stopped at {log.stopped[0]}); "
+                    f"no seed has a finite loss any more (the first stopped at {jobs[0].stopped[0]}); "
                     "try a smaller --settings.training.learning-rate in another --out"
                 )
-    return log.finish(task, state, validation_labels)
+    ends = list(itertools.accumulate(len(job.seeds) for job in jobs))
+    return [job.finish(_runs(state, end - len(job.seeds), end)) for job, end in zip(jobs, ends, strict=True)]
 
 
-def _wide(task: Task) -> Data:
-    """Demonstrations and perturbed copies of them, for the labeler."""
-    amount = task.experiment.settings.training.widen
-    return Data.of(*widened(task.splits.train, task.labels, task.domain, task.styles, amount))
+def _data(jobs: list[_Job], progress: bool) -> tuple[Source, Data, Source | None]:
+    """What jobs of one shape train on, what they are validated on, and what their labelers see."""
+    task, different = jobs[0].task, _distinct(jobs)[0]
+    splits, training = task.splits, task.experiment.settings.training
+    labels = np.stack([job.task.labels for job in different])
+    validation = Data.of(splits.validation, np.stack([job.validation_labels(progress) for job in different]))
+
+    def widen(demonstrations: Trajectories, labels: np.ndarray, seed: int = 0) -> tuple[Trajectories, np.ndarray]:
+        return widened(
+            demonstrations, labels, task.domain, [job.task.styles for job in different], training.widen, seed
+        )
+
+    needs_wide = any(stage.wide and training.steps(stage.name) for stage in task.algorithm.stages) and training.widen
+    size = splits.train.nbytes * (3 if needs_wide else 1)  # the copies come on top
+    if splits.train.on_disk() or not fits_on_device(size):
+        rows = max(WINDOW, 2 * training.batch)
+        wide = Stream(splits.train, labels, rows, seed=1, widen=widen) if needs_wide else None
+        return Stream(splits.train, labels, rows), validation, wide
+    return Data.of(splits.train, labels), validation, Data.of(*widen(splits.train, labels)) if needs_wide else None
 
 
-class _Log:
-    """Progress on the screen, metrics and checkpoints in the folder."""
+def _distinct(jobs: list[_Job]) -> tuple[list[_Job], list[int]]:
+    """The jobs whose labels differ, and for each run which of them has its labels."""
+    found: dict[bytes, int] = {}
+    different, of_run = [], []
+    for job in jobs:
+        key = hashlib.sha256(np.ascontiguousarray(job.task.labels).tobytes()).digest() + repr(job.task.styles).encode()
+        if key not in found:
+            found[key] = len(different)
+            different.append(job)
+        of_run += [found[key]] * len(job.seeds)
+    return different, of_run
 
-    def __init__(self, folder: Path | None, experiment: Experiment, progress: bool):
-        self.folder, self.experiment = folder, experiment
-        self.bar, self.shown = tqdm(disable=True), progress
-        self.stopped: list[str | None] = [None] * experiment.seeds
+
+class _Job:
+    """One task on its way: where it stands, and its metrics and checkpoints in its folder."""
+
+    def __init__(self, task: Task, folder: Path | None):
+        self.task, self.folder = task, folder
+        self.seeds = seeds_of(task.experiment)
+        self.stopped: list[str | None] = [None] * len(self.seeds)
         self.began = self.saved = time.perf_counter()
-        self.earlier = 0.0
+        self.earlier, self.writing = 0.0, 0.0
+        self.position = self._read_position()
 
-    def resume(self, state: State, algorithm: Algorithm) -> tuple[State, int]:
-        """The state of the last checkpoint and its stage, or the given one if there is none."""
-        if self.folder is None:
-            return state, 0
-        path = self.folder / "checkpoint.safetensors"
-        if not path.exists():
-            (self.folder / "metrics.jsonl").unlink(missing_ok=True)
-            return state, 0
-        notes = storage.read_notes(path)
-        stage = algorithm.stages[notes["stage"]]
-        optimiser = make_optimiser(stage, self.experiment.settings.training)
-        like = eqx.filter_eval_shape(lambda: begin(state, stage, optimiser))
-        self.stopped, self.earlier = notes["stopped"], notes["seconds"]
-        self._cut_metrics(notes["stage"], notes["step"])
-        return storage.read_tree(path, like), notes["stage"]
+    @property
+    def shape(self) -> tuple:
+        """Equal for jobs that one program can train."""
+        settings = self.task.experiment.settings
+        weights = tuple(settings.weights.by_name())
+        shared = self.task.experiment.algorithm, settings.network, repr(settings.training), weights
+        return *shared, label_space(self.task.styles), id(self.task.splits.train), id(self.task.domain), self.position
 
-    def write(self, now: Progress) -> State:
-        """Shows and keeps one chunk's figures; saves the state every few seconds and at a stage's end."""
+    def state(self, statistics: Statistics) -> State:
+        """The state of the last checkpoint, or one from the start."""
+        task, settings = self.task, self.task.experiment.settings
+        problem = Problem(statistics, label_space(task.styles), settings.network, task.domain)
+        state = start(task.algorithm, problem, np.asarray(self.seeds))
+        if not self.position[1]:
+            return state
+        stage = task.algorithm.stages[self.position[0]]
+        like = eqx.filter_eval_shape(lambda: begin(state, stage, make_optimiser(stage, settings.training)))
+        assert self.folder is not None
+        return storage.read_tree(self.folder / "checkpoint.safetensors", like)
+
+    def validation_labels(self, progress: bool = False) -> np.ndarray:
+        """The labels of validation demonstrations."""
+        return label_all(self.task.styles, self.task.splits.validation, progress)
+
+    def write(self, now: Progress) -> None:
+        """Keeps one chunk's figures; saves the state every few seconds and at a stage's end."""
         for run, step in enumerate(np.asarray(now.state.stopped)):
             if step >= 0 and self.stopped[run] is None:
                 self.stopped[run] = f"{now.stage} step {step}"
-                seed = seeds_of(self.experiment)[run]
-                tqdm.write(f"seed {seed} stopped at {self.stopped[run]}: its loss is not finite", file=sys.stderr)
-        self._show(now)
-        if self.folder is not None and now.losses:
-            line = {
-                "stage": now.stage,
-                "number": now.number,
-                "step": now.step,
-                "seconds": round(self.seconds, 2),
-                "losses": _plain(now.losses),
-                "validation": _plain(now.validation),
-            }
-            with clear_errors(self.folder / "metrics.jsonl"), open(self.folder / "metrics.jsonl", "a") as file:
-                file.write(json.dumps(line) + "\n")
-            if now.step == now.steps or time.perf_counter() - self.saved > SECONDS_BETWEEN_CHECKPOINTS:
-                notes = {"stage": now.number, "step": now.step, "stopped": self.stopped, "seconds": self.seconds}
-                storage.write_tree(self.folder / "checkpoint.safetensors", now.state, notes)
-                self.saved = time.perf_counter()
-        return now.state
+                message = f"seed {self.seeds[run]} stopped at {self.stopped[run]}: its loss is not finite"
+                tqdm.write(message, file=sys.stderr)
+        if self.folder is None or not now.losses:
+            return
+        line = {
+            "stage": now.stage,
+            "number": now.number,
+            "step": now.step,
+            "seconds": round(self.seconds, 2),
+            "losses": _plain(now.losses),
+            "validation": _plain(now.validation),
+        }
+        with clear_errors(self.folder / "metrics.jsonl"), open(self.folder / "metrics.jsonl", "a") as file:
+            file.write(json.dumps(line) + "\n")
+        pause = max(SECONDS_BETWEEN_CHECKPOINTS, WRITING_SHARE * self.writing)
+        if now.step == now.steps or time.perf_counter() - self.saved > pause:
+            notes = {"stage": now.number, "step": now.step, "stopped": self.stopped, "seconds": self.seconds}
+            began = time.perf_counter()
+            storage.write_tree(self.folder / "checkpoint.safetensors", now.state, notes)
+            self.saved = time.perf_counter()
+            self.writing = self.saved - began
 
-    def finish(self, task: Task, state: State, labels: np.ndarray) -> Run:
+    def finish(self, state: State) -> Run:
         """The trained run; the seed to sample from is chosen on validation demonstrations."""
+        task, labels = self.task, self.validation_labels()
         kept = task.splits.validation[:STARTS_KEPT]
         starts = Trajectories(kept.states, kept.actions, kept.lengths, {"labels": labels[:STARTS_KEPT]})
         joint = _joint(task, state, starts)
@@ -186,38 +294,72 @@ class _Log:
             (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return run
 
-    def close(self) -> None:
-        """Leaves the screen as it is."""
-        self.bar.close()
-
     @property
     def seconds(self) -> float:
         """Seconds of training, earlier sittings included."""
         return self.earlier + time.perf_counter() - self.began
 
-    def _show(self, now: Progress) -> None:
+    def _read_position(self) -> tuple[int, int]:
+        """The stage and step of the last checkpoint; what was logged after it is forgotten, to be logged again."""
+        if self.folder is None:
+            return 0, 0
+        path, metrics = self.folder / "checkpoint.safetensors", self.folder / "metrics.jsonl"
+        if not path.exists():
+            metrics.unlink(missing_ok=True)
+            return 0, 0
+        notes = storage.read_notes(path)
+        position = notes["stage"], notes["step"]
+        self.stopped, self.earlier = notes["stopped"], notes["seconds"]
+        kept = []
+        for line in metrics.read_text().splitlines() if metrics.exists() else []:
+            with contextlib.suppress(json.JSONDecodeError):
+                entry = json.loads(line)
+                if (entry["number"], entry["step"]) <= position:
+                    kept.append(line)
+        storage.write_bytes(metrics, "".join(line + "\n" for line in kept).encode())
+        return position
+
+
+class _Bar:
+    """Progress on the screen."""
+
+    def __init__(self, title: str, shown: bool):
+        self.bar, self.title, self.shown = tqdm(disable=True), title, shown
+
+    def show(self, now: Progress) -> None:
+        """One chunk."""
         if not now.losses:
-            title = f"{self.experiment.algorithm} {now.stage} (compiling)"
+            title, axis = f"{self.title} {now.stage} (compiling)", now.axis
             self.bar = tqdm(total=now.steps, initial=now.step, desc=title, unit="step", disable=not self.shown)
+            if axis.pieces > 1 and self.shown:
+                tqdm.write(
+                    f"memory is short: the {axis.runs} runs of this stage are trained {axis.piece} at a time",
+                    file=sys.stderr,
+                )
             return
-        self.bar.set_description(f"{self.experiment.algorithm} {now.stage}", refresh=False)
+        self.bar.set_description(f"{self.title} {now.stage}", refresh=False)
         figures = {name: f"{_mean(values):.3g}" for name, values in now.validation.items()}
         self.bar.set_postfix(figures, refresh=False)
         self.bar.update(now.step - self.bar.n)
         if now.step == now.steps:
             self.bar.close()
 
-    def _cut_metrics(self, stage: int, step: int) -> None:
-        """Forgets what was logged after the checkpoint: it will be logged again."""
-        assert self.folder is not None
-        path = self.folder / "metrics.jsonl"
-        kept = []
-        for line in path.read_text().splitlines() if path.exists() else []:
-            with contextlib.suppress(json.JSONDecodeError):
-                entry = json.loads(line)
-                if (entry["number"], entry["step"]) <= (stage, step):
-                    kept.append(line)
-        storage.write_bytes(path, "".join(line + "\n" for line in kept).encode())
+    def close(self) -> None:
+        """Leaves the screen as it is."""
+        self.bar.close()
+
+
+def _cut(now: Progress, first: int, count: int) -> Progress:
+    """What a chunk did to some of its runs."""
+    losses, checks = ({k: v[first : first + count] for k, v in named.items()} for named in (now.losses, now.validation))
+    return now._replace(losses=losses, validation=checks, state=_runs(now.state, first, first + count))
+
+
+def _runs(state: State, first: int, last: int) -> State:
+    """The state of some runs."""
+    if len(state.step) == last - first:
+        return state
+    return jax.tree.map(lambda x: x[first:last] if eqx.is_array(x) else x, state)
 
 
 def _joint(task: Task, state: State, starts: Trajectories) -> np.ndarray:

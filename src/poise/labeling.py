@@ -10,9 +10,8 @@ it is called on one trajectory at a time, in several processes when that pays.
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, Shaped
+from tqdm import tqdm
 
 from . import parallel
 from .errors import PoiseError, unknown
@@ -41,7 +41,7 @@ class Categories:
         return self.size
 
     def encode(self, label: Shaped[Array, ...]) -> Float[Array, "... width"]:
-        """The label as the policy reads it."""
+        """The label as the policy reads it; -1, no label at all, is zeros, and so has no loss."""
         return jax.nn.one_hot(label, self.size)
 
     def loss(self, output: Float[Array, "... width"], label: Shaped[Array, ...]) -> Float[Array, ...]:
@@ -167,8 +167,9 @@ class LabelingFunction:
         """The class of each score; -1 where there is no score."""
         if self.thresholds is None:
             raise PoiseError(f"style {self.name!r} has no thresholds yet; fit it on training demonstrations first")
-        classes = np.searchsorted(np.asarray(self.thresholds, np.float32), scores, side="right")
-        return np.where(np.isfinite(scores), classes, -1).astype(np.int32)
+        classes = np.searchsorted(np.asarray(self.thresholds, np.float32), scores, side="right").astype(np.int32)
+        classes[~np.isfinite(scores)] = -1
+        return classes
 
     def label(self, trajectories: Trajectories, progress: bool = False) -> Int[np.ndarray, " N"]:
         """The class of each trajectory: λ(τ)."""
@@ -221,18 +222,21 @@ def score_all(
     If not `strict`, a trajectory that a function cannot score (it raises, or returns NaN) has the score NaN.
     """
     scores = np.empty((len(styles), len(trajectories)), np.float32)
-    for style, row in zip(styles, scores, strict=True):
-        for length in np.unique(trajectories.lengths):
-            rows = np.flatnonzero(np.asarray(trajectories.lengths) == length)
-            states = np.asarray(trajectories.states)[rows, : length + 1]
-            actions = np.asarray(trajectories.actions)[rows, :length]
-            row[rows] = _scores(style, states, actions, progress, strict)
-        bad = np.flatnonzero(~np.isfinite(row))
-        if strict and len(bad):
-            raise PoiseError(
-                f"style {style.name!r} returned {row[bad[0]]} for trajectory {bad[0]} (and {len(bad) - 1} others); "
-                "a score is a finite number: handle that case in the function"
-            )
+    with tqdm(
+        total=scores.size, desc="label", unit="score", unit_scale=True, disable=not progress, leave=False, delay=1
+    ) as bar:
+        left = _score_traced(styles, trajectories, scores, bar)
+        for i in sorted(range(len(styles)), key=lambda i: len(left[i])):  # what is done already can fail at once
+            name, score = styles[i].name, styles[i].score
+            if len(left[i]):
+                bar.set_description(f"label {name}", refresh=False)
+                scores[i, left[i]] = parallel.map_rows(name, score, trajectories, left[i], strict, bar.update)
+            bad = np.flatnonzero(~np.isfinite(scores[i]))
+            if strict and len(bad):
+                raise PoiseError(
+                    f"style {name!r} returned {scores[i, bad[0]]} for trajectory {bad[0]} (and {len(bad) - 1} others); "
+                    "a score is a finite number: handle that case in the function"
+                )
     return scores
 
 
@@ -245,17 +249,15 @@ def label_all(
 
 def classify_all(styles: Sequence[LabelingFunction], scores: Float[np.ndarray, "M N"]) -> Int[np.ndarray, "N M"]:
     """The labels that belong to the scores of every style."""
-    return np.stack([style.classify(row) for style, row in zip(styles, scores, strict=True)], axis=-1)
+    labels = np.empty(scores.shape[::-1], np.int32)
+    for style, row, column in zip(styles, scores, labels.T, strict=True):
+        column[:] = style.classify(row)
+    return labels
 
 
 def traced(score: Score, states: Array, actions: Array) -> bool:
     """Whether JAX can trace the function, and so vectorise and differentiate it."""
-    one = [jax.ShapeDtypeStruct(x.shape[1:], jnp.float32) for x in (states, actions)]
-    try:
-        jax.eval_shape(score, *one)
-    except Exception:  # whatever it is, the function is called on real arrays next, where the error is the user's own
-        return False
-    return True
+    return parallel.outline(score, states.shape[1:], actions.shape[1:]) is not NotImplemented
 
 
 def load_style(spec: str, known: dict[str, LabelingFunction]) -> LabelingFunction:
@@ -318,32 +320,23 @@ def _midpoints(distinct: np.ndarray, quantiles: np.ndarray) -> tuple[float, ...]
     )
 
 
-def _what(answer: Any) -> str:
-    return "None: is a return missing?" if answer is None else f"a {type(answer).__name__}"
-
-
-@functools.lru_cache(maxsize=256)
-def _compiled(score: Score) -> Callable[[Array, Array], Array]:
-    return jax.jit(jax.vmap(score))
-
-
-def _vectorised(score: Score) -> Callable[[Array, Array], Array]:
-    return _compiled(score) if isinstance(score, Hashable) else jax.jit(jax.vmap(score))
-
-
-def _scores(
-    style: LabelingFunction, states: np.ndarray, actions: np.ndarray, progress: bool, strict: bool
-) -> np.ndarray:
-    if traced(style.score, states, actions):
-        # padded to a power of two, so that groups of other sizes need no program of their own
-        rows = np.arange(1 << (len(states) - 1).bit_length()) % len(states)
-        answer = _vectorised(style.score)(states[rows], actions[rows])
-        if not isinstance(answer, jax.Array):
-            raise PoiseError(f"style {style.name!r} must return one number a trajectory; got {_what(answer)}")
-        scores = np.asarray(answer)[: len(states)]
-    else:
-        scores = parallel.map_rows(style.name, style.score, states, actions, progress, strict)
-    if scores.shape != (len(states),) or scores.dtype.kind not in "fiub":
-        got = f"an array of shape {list(scores.shape[1:])}" if scores.ndim > 1 else f"values of {scores.dtype}"
-        raise PoiseError(f"style {style.name!r} must return one number a trajectory; got {got}")
-    return scores
+def _score_traced(
+    styles: Sequence[LabelingFunction], trajectories: Trajectories, scores: np.ndarray, bar: tqdm
+) -> list[np.ndarray]:
+    """Scores what JAX can trace, all styles in one program a length; the rows that are left over, for every style."""
+    states, actions, lengths = (
+        np.asarray(x) for x in (trajectories.states, trajectories.actions, trajectories.lengths)
+    )
+    left = np.zeros((len(styles), states.shape[1]), bool)  # by length: some functions fail on short trajectories alone
+    for length, rows in parallel.groups(states, actions, lengths):
+        parts = states[:, : length + 1], actions[:, :length]
+        left[:, length] = [not parallel.can_trace(style.name, style.score, *parts) for style in styles]
+        chosen = [i for i in range(len(styles)) if not left[i, length]]
+        if not chosen:
+            continue
+        program = parallel.vectorise(*(styles[i].score for i in chosen))
+        for where, answers in parallel.map_traced(program, *parts, rows):
+            for i, answer in zip(chosen, answers, strict=True):
+                scores[i, where] = answer
+            bar.update(len(chosen) * len(answers[0]))
+    return [np.flatnonzero(by_length[lengths]) for by_length in left]

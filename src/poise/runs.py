@@ -6,10 +6,9 @@ checkpoint.safetensors while training, then weights.safetensors, starts.npz and 
 
 from __future__ import annotations
 
-import contextlib
-import json
+import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,20 +19,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import config, origin, storage
+from .acting import Actor, Words, check_draw, check_state, draw_labels, find_classes
 from .algorithms import Problem, find_algorithm
 from .config import Experiment
-from .domains import DOMAINS, Domain, find_domain, integrator, plain
+from .domains import Domain
 from .errors import PoiseError, unknown
-from .evaluation import ROLLOUTS, Checked, Report, base_rates, check, score_seed
+from .evaluation import ROLLOUTS, Checked, Report, base_rates, judge, score_seed
 from .labeling import LabelingFunction, label_all, label_space, load_style
 from .losses import Parts
 from .models import Standardizer, Statistics
-from .rollout import simulate
+from .records import clear_errors as clear_errors  # for jobs
+from .records import describe, find_path, make_folder, read_config, restore_domain, restore_style, write_config
+from .rollout import roll
 from .tasks import check_sizes, fingerprint, load_splits
 from .training import one_run, start
 from .trajectories import Splits, Trajectories
-
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -86,14 +86,14 @@ class Run:
         `name` is what the report calls the others.
         """
         began = time.perf_counter()
-        _check_draw(draw)
+        check_draw(draw)
         self._check_styles()
         test = self.splits().test if test is None else test
         check_sizes(test, self.starts)
         labels = label_all(self.styles, test)
         scores = [
             score_seed(
-                one_run(self.parts, i),
+                self._parts_of(i),
                 seed,
                 self.domain,
                 self.styles,
@@ -121,7 +121,7 @@ class Run:
     def sample(
         self,
         count: int = 1,
-        words: Mapping[str, str | int] | None = None,
+        words: Words | None = None,
         *,
         start: Sequence[float] | None = None,
         steps: int | None = None,
@@ -132,38 +132,55 @@ class Run:
 
         They start at `start`, or where held-out demonstrations of that style start; a style that is not named takes the
         label of the demonstration started from. `seed` picks a trained seed; without it, the best on validation data.
-        The labels that were asked for come along as metadata.
+        The labels that were asked for come along as metadata. The same arguments give the same rollouts; another count
+        gives others.
         """
-        parts, starts, labels = self._begin(count, words or {}, start, steps, seed, draw)
-        environment = self.domain.environment or parts["dynamics"]
-        made = simulate(
-            parts["policy"], environment, starts.starts, labels, starts.lengths, starts.steps, key=jax.random.key(draw)
-        ).numpy()
+        made, labels = self._roll(count, words, start, steps, seed, draw)
         return Trajectories(made.states, made.actions, made.lengths, {"labels": labels})
 
-    def sample_checked(
+    def sample_checked(self, count: int = 1, words: Words | None = None, **more: Any) -> Checked:
+        """As `sample`, with the same arguments, and with what λ says of every rollout."""
+        self._check_styles()
+        return judge(self.styles, *self._roll(count, words, **more))
+
+    def actor(
+        self, words: Words | None = None, *, count: int | None = None, seed: int | None = None, draw: int = 0
+    ) -> Actor:
+        """The policy for a loop of your own: `actor.step(state)` gives the next action in the style of the words.
+
+        With `count`, it plays so many parts at once, and states and actions have that many rows.
+        """
+        policy, size = self._parts_of(self._place(seed))["policy"], self.starts.states.shape[-1]
+        return Actor(policy, self.styles, self.starts.metadata["labels"], size, words, count=count, draw=draw)
+
+    def _roll(
         self,
-        count: int = 1,
-        words: Mapping[str, str | int] | None = None,
-        *,
+        count: int,
+        words: Words | None,
         start: Sequence[float] | None = None,
         steps: int | None = None,
         seed: int | None = None,
         draw: int = 0,
-    ) -> Checked:
-        """As `sample`, with what λ says of every rollout."""
-        self._check_styles()
-        parts, starts, labels = self._begin(count, words or {}, start, steps, seed, draw)
-        return check(parts, self.domain, self.styles, starts, labels, jax.random.key(draw))
-
-    def _begin(self, count, words, start, steps, seed, draw) -> tuple[Parts, Trajectories, np.ndarray]:
+    ) -> tuple[Trajectories, np.ndarray]:
+        """Rollouts as they come, and the labels that were asked for."""
         if not 1 <= count <= 10_000_000:
             raise PoiseError(f"sample between one and ten million rollouts at a time; got {count}")
-        _check_draw(draw)
-        starts, labels = _matching_starts(self.starts, self._wanted(words), count, draw)
+        if steps is not None and steps < 1:
+            raise PoiseError(f"a rollout has at least one step; got {steps}")
+        random, wanted = np.random.default_rng(check_draw(draw)), find_classes(self.styles, words or {})
+        rows, labels = draw_labels(self.starts.metadata["labels"], wanted, count, random)
+        starts, lengths = np.asarray(self.starts.starts)[rows], np.asarray(self.starts.lengths)[rows]
+        if start is not None:
+            starts = np.tile(check_state(start, starts.shape[1:], "a start is"), (count, 1))
         if start is not None or steps is not None:
-            starts = _moved(starts, start, steps)
-        return one_run(self.parts, self._place(seed)), starts, labels
+            lengths = np.full(count, steps or self.starts.steps, np.int32)
+        parts, steps = self._parts_of(self._place(seed)), steps or self.starts.steps
+        return roll(parts, self.domain, starts, labels, lengths, steps, key=jax.random.key(draw)), labels
+
+    @functools.cached_property
+    def _parts_of(self) -> Callable[[int], Parts]:
+        """The parts of a seed by its place, cut out of those of all seeds once."""
+        return functools.cache(functools.partial(one_run, self.parts))
 
     def _base_rate(self, test: Trajectories, labels: np.ndarray) -> dict[str, Any]:
         rates = base_rates(self.starts, self.starts.metadata["labels"], test, labels)
@@ -180,13 +197,6 @@ class Run:
                     f"style {style.name!r} has changed since training: {changed} of {len(labels)} kept demonstrations "
                     "get another label; bring the old function back, or train again"
                 )
-
-    def _wanted(self, words: Mapping[str, str | int]) -> dict[int, int]:
-        names = [style.name for style in self.styles]
-        for name in words:
-            if name not in names:
-                raise unknown("style", name, names)
-        return {names.index(name): self.styles[names.index(name)].index(word) for name, word in words.items()}
 
     def _place(self, seed: int | None) -> int:
         if seed is None:
@@ -213,7 +223,7 @@ def load_run(folder: str | Path, styles: Sequence[str | LabelingFunction] = (), 
     folder = Path(folder)
     if not folder.is_dir():
         raise PoiseError(f"no such run folder: {folder}")
-    written = _read_config(folder)
+    written = read_config(folder)
     if not (folder / "weights.safetensors").exists():
         raise PoiseError(f"{folder} is not trained to its end yet; start the same `poise train` again to resume it")
     try:
@@ -227,15 +237,15 @@ def _load(
 ) -> Run:
     experiment = config.from_json(Experiment, written["experiment"])
     base = Path(written["cwd"])  # where relative paths began
-    experiment = replace(experiment, data=_found(experiment.data, base), test=_found(experiment.test, base))
+    experiment = replace(experiment, data=find_path(experiment.data, base), test=find_path(experiment.test, base))
     summary, starts = storage.read_json(folder / "summary.json"), Trajectories.load(folder / "starts.npz")
-    domain = domain or _restore_domain(written, starts)
+    domain = domain or restore_domain(written, starts)
     given = [load_style(style, domain.styles) if isinstance(style, str) else style for style in styles]
     names = [entry["name"] for entry in written["styles"]]
     for style in given:
         if style.name not in names:
             raise unknown("style of this run", style.name, names)
-    fitted = tuple(_restore_style(entry, domain, given, base) for entry in written["styles"])
+    fitted = tuple(restore_style(entry, domain, given, base) for entry in written["styles"])
     algorithm = find_algorithm(experiment.algorithm, domain)
     problem = Problem(_empty_statistics(starts), label_space(fitted), experiment.settings.network, domain)
     like = eqx.filter_eval_shape(lambda: start(algorithm, problem, np.asarray(seeds_of(experiment))).parts)
@@ -254,118 +264,9 @@ def _load(
     )
 
 
-def _matching_starts(
-    starts: Trajectories, wanted: dict[int, int], count: int, draw: int
-) -> tuple[Trajectories, np.ndarray]:
-    """Starts of demonstrations that have the wanted labels, or any if none has; and the labels to ask for."""
-    random, labels = np.random.default_rng(draw), starts.metadata["labels"]
-    match = np.all([labels[:, i] == k for i, k in wanted.items()], axis=0) if wanted else np.ones(len(starts), bool)
-    rows = random.choice(np.flatnonzero(match) if match.any() else len(starts), size=count)
-    asked = labels[rows].copy()
-    for i, k in wanted.items():
-        asked[:, i] = k
-    return starts[rows], asked
-
-
-def _moved(starts: Trajectories, start: Sequence[float] | None, steps: int | None) -> Trajectories:
-    count, size = len(starts), starts.states.shape[-1]
-    steps = starts.steps if steps is None else int(steps)
-    if steps < 1:
-        raise PoiseError(f"a rollout has at least one step; got {steps}")
-    first = np.asarray(starts.starts)
-    if start is not None:
-        if len(start) != size:
-            raise PoiseError(f"a start is one state of {size} numbers; got {len(start)}")
-        first = np.tile(np.asarray(start, np.float32), (count, 1))
-    return Trajectories(
-        np.tile(first[:, None], (1, steps + 1, 1)), np.zeros((count, steps, starts.actions.shape[-1]), np.float32)
-    )
-
-
 def seeds_of(experiment: Experiment) -> list[int]:
     """The seeds that an experiment trains."""
     return list(range(experiment.first_seed, experiment.first_seed + experiment.seeds))
-
-
-def describe(style: LabelingFunction) -> dict[str, Any]:
-    """A style as config.json and reports keep it."""
-    return {
-        "name": style.name,
-        "classes": list(style.classes),
-        "thresholds": list(style.thresholds or ()),
-        "unit": style.unit,
-        "source": style.source,
-    }
-
-
-def make_folder(folder: Path) -> Path:
-    """The folder, made if it was not there."""
-    with clear_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-@contextlib.contextmanager
-def clear_errors(path: Path):
-    """Says in one line that a file cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise PoiseError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def write_config(folder: Path, experiment: Experiment, styles, domain: Domain, fingerprint: str | None) -> None:
-    """Writes config.json; a folder that holds another experiment is refused."""
-    path = folder / "config.json"
-    new = {
-        "format": FORMAT,
-        "experiment": config.to_json(experiment),
-        "domain": {"name": domain.name, "kind": _kind(domain)},
-        "environment": domain.environment_text,
-        "styles": [describe(style) for style in styles],
-        "data": fingerprint,
-    }
-    if path.exists():
-        old = _read_config(folder)
-        for key, what in (
-            ("experiment", "experiment"),
-            ("data", "set of training demonstrations"),
-            ("styles", "set of styles"),
-        ):
-            if old[key] != json.loads(json.dumps(new[key])):
-                raise PoiseError(
-                    f"{folder} holds another {what}{_difference(old[key], new[key])}; choose another --out"
-                )
-        return
-    trained = {
-        "cwd": str(Path.cwd()),
-        "command": origin.command(),
-        "commit": origin.commit(),
-        "hardware": origin.hardware(),
-    }
-    storage.write_json(path, {**new, "versions": origin.versions(), **trained})
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    if not (folder / "config.json").exists():
-        raise PoiseError(f"{folder} is not a run folder: it has no config.json")
-    written = storage.read_json(folder / "config.json")
-    if not isinstance(written, dict) or written.get("format") != FORMAT:
-        found = written.get("format") if isinstance(written, dict) else None
-        raise PoiseError(
-            f"{folder} was written by another version of Poise (format {found}; this one reads {FORMAT}); "
-            "use that version, or train again"
-        )
-    return written
-
-
-def _difference(old: Any, new: Any) -> str:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in old:
-            if key in new and old[key] != json.loads(json.dumps(new[key])):
-                deeper = _difference(old[key], new[key])
-                return f".{key}{deeper}" if deeper.startswith(".") else f" ({key}: {old[key]}, not {new[key]})"
-    return ""
 
 
 def write_result(folder: Path, run: Run) -> None:
@@ -375,60 +276,6 @@ def write_result(folder: Path, run: Run) -> None:
         folder / "summary.json", {"stopped": list(run.stopped), "best": run.best, "seconds": round(run.seconds, 1)}
     )
     storage.write_tree(folder / "weights.safetensors", run.parts, {"seeds": run.seeds})
-
-
-def _restore_domain(written: dict[str, Any], starts: Trajectories) -> Domain:
-    name, kind = written["domain"]["name"], written["domain"]["kind"]
-    if kind == "built-in":
-        return find_domain(name)
-    if kind == "plain":
-        found = plain(starts, name)
-        known = written["environment"] == replace(found, dynamics=integrator).environment_text
-        return replace(found, dynamics=integrator if known else None)
-    raise PoiseError(
-        f"this run was trained in the domain {name!r} of the user's own; pass it: load_run(folder, domain=...)"
-    )
-
-
-def _kind(domain: Domain) -> str:
-    if DOMAINS.get(domain.name) is domain:
-        return "built-in"
-    bare = Domain(domain.name, dynamics=domain.dynamics, scene=domain.scene)
-    return "plain" if domain == bare and domain.dynamics in (None, integrator) else "own"
-
-
-def _found(path: Any, base: Path) -> Any:
-    """The path as it was given, or from where it was given, if the file is only there."""
-    return str(base / path) if path and not Path(path).exists() and (base / path).exists() else path
-
-
-def _check_draw(draw: int) -> None:
-    if not 0 <= draw < 2**31:
-        raise PoiseError(f"a draw lies between 0 and 2^31; got {draw}")
-
-
-def _restore_style(
-    entry: dict[str, Any], domain: Domain, given: Sequence[LabelingFunction], base: Path
-) -> LabelingFunction:
-    """A style as it was fitted; its function comes from the domain, its file, or the one named anew."""
-    fitted = {"classes": tuple(entry["classes"]), "thresholds": tuple(entry["thresholds"]), "unit": entry["unit"]}
-    for style in given:
-        if style.name == entry["name"]:
-            return replace(style, **fitted)
-    name, source = entry["name"], entry["source"]
-    if source and ":" in source:
-        file, _, function = source.rpartition(":")
-        source = f"{_found(file, base)}:{function}"
-    if source in domain.styles or (source and ":" in source and Path(source.rpartition(":")[0]).exists()):
-        return replace(load_style(source, domain.styles), name=name, **fitted)
-    return LabelingFunction(name, _missing(name, source or "a function in memory"), **fitted, source=source)
-
-
-def _missing(name: str, source: str) -> Callable[[Any, Any], Any]:
-    def score(states, actions):
-        raise PoiseError(f"the function of style {name!r} ({source}) is not here; name it with --styles file.py:{name}")
-
-    return score
 
 
 def _empty_statistics(like: Trajectories) -> Statistics:

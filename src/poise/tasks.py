@@ -6,6 +6,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from .domains import DOMAINS, Domain, find_domain, plain
 from .errors import PoiseError, unknown
 from .evaluation import FEW
 from .labeling import LabelingFunction, classify_all, labeling_function, load_style, score_all
-from .trajectories import Splits, Trajectories, split
+from .trajectories import Splits, Trajectories, in_memory, split
 
 IN_MEMORY = "(in memory)"
 
@@ -50,7 +51,7 @@ class Task:
             f"{experiment.seeds} seed{'s' if experiment.seeds > 1 else ''}, steps: {', '.join(steps)}"
         )
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Tells these training demonstrations from others."""
         return fingerprint(self.splits.train)
@@ -59,8 +60,9 @@ class Task:
 def fingerprint(demonstrations: Trajectories) -> str:
     """Tells one set of demonstrations from another."""
     digest = hashlib.sha256()
-    for array in (demonstrations.states, demonstrations.actions, demonstrations.lengths):
-        digest.update(np.ascontiguousarray(array).tobytes())
+    for name in ("states", "actions", "lengths"):
+        for piece in demonstrations.pieces():
+            digest.update(np.ascontiguousarray(getattr(piece, name)).data)
     return digest.hexdigest()[:16]
 
 
@@ -70,20 +72,42 @@ def prepare(
     styles: Sequence[str | Callable] | None = None,
     domain: Domain | None = None,
     progress: bool = False,
+    splits: Splits | None = None,
 ) -> Task:
     """The experiment's data, domain, and styles fitted to its training demonstrations.
 
-    Data, styles and a domain that are already in memory take the place of those that the experiment names.
+    Data, styles and a domain that are already in memory take the place of those that the experiment names; `splits` are
+    its very own, made earlier.
     """
     _check_numbers(experiment)
     domain = domain or named_domain(experiment.domain, experiment.data)
     find_algorithm(experiment.algorithm, domain or Domain("data"))  # a misspelt name is told before data are read
-    splits = load_splits(experiment, domain) if data is None else _split_memory(experiment, data)
-    domain = domain or plain(splits.train, Path(experiment.data).stem if experiment.data != IN_MEMORY else "data")
+    if splits is None:
+        splits = load_splits(experiment, domain) if data is None else _split_memory(experiment, data)
+    name = Path(experiment.data).stem if experiment.data != IN_MEMORY else "data"
+    domain = domain or plain(in_memory(splits.train), name)
     chosen = load_styles(experiment.styles if styles is None else styles, domain, experiment.classes)
-    scores = score_all(chosen, splits.train, progress)
+    whole, rows = splits.train.whole()  # on disk, rows that follow one another are the fastest to read
+    scores = score_all(chosen, whole, progress)[:, rows]
     fitted = tuple(style.fit_scores(row) for style, row in zip(chosen, scores, strict=True))
     return Task(experiment, splits, domain, fitted, classify_all(fitted, scores))
+
+
+def prepare_all(
+    experiments: Sequence[Experiment], data: Trajectories | Splits | None = None, progress: bool = False
+) -> list[Task]:
+    """Each experiment made ready; those of the same data share them in memory."""
+    known: dict[tuple, Task] = {}
+    tasks = []
+    for experiment in experiments:
+        key = experiment.data, experiment.count, experiment.domain, experiment.test, experiment.split_by
+        if key in known:
+            same = known[key]
+            task = prepare(experiment, domain=same.domain, splits=same.splits, progress=progress)
+        else:
+            task = known[key] = prepare(experiment, data, progress=progress)
+        tasks.append(task)
+    return tasks
 
 
 def named_domain(domain: str | None, data: str) -> Domain | None:
@@ -106,7 +130,7 @@ def _split_memory(experiment: Experiment, data: Trajectories | Splits) -> Splits
         return data
     if experiment.test is None:
         return split(data, by=experiment.split_by)
-    demonstrations, test = data, Trajectories.load(experiment.test)
+    demonstrations, test = data, in_memory(Trajectories.load(experiment.test))
     check_sizes(test, demonstrations)
     train, *rest = split(demonstrations, (0.9, 0.05, 0.05), by=experiment.split_by)
     held_out = [np.concatenate([getattr(part, k) for part in rest]) for k in ("states", "actions", "lengths")]
@@ -128,14 +152,16 @@ def load_data(data: str, count: int | None = None, domain: Domain | None = None)
     if data in made_by:
         source = made_by[data]
         if source.demonstrations is None:
-            raise PoiseError(f"the domain {data!r} makes no demonstrations of its own; give the path of an .npz")
+            raise PoiseError(
+                f"the domain {data!r} makes no demonstrations of its own; give the path of an .npz or a folder"
+            )
         if count is not None and count < 1:
             raise PoiseError(f"--count is at least 1; got {count}")
         return source.demonstrations(source.count if count is None else count, 0)
     if data == IN_MEMORY:
         raise PoiseError("this run was trained on demonstrations in memory; pass the ones to test on")
     if not data.endswith(".npz") and not Path(data).exists():
-        raise unknown("data", data, [*made_by, "PATH.npz"])
+        raise unknown("data", data, [*made_by, "PATH.npz", "FOLDER"])
     if count is not None:
         raise PoiseError(f"count is for domains that make their demonstrations; {data} is a file")
     return Trajectories.load(data)

@@ -1,28 +1,31 @@
 """Training: stages, each one compiled program over all runs, in chunks that return to the host.
 
-A run is a pure function of its seed and its labels, so runs are a `vmap` axis: every array of a `State` has the runs
-as its first axis, and data are shared. Each step is a function of the state alone, so where training is cut into
-chunks, or interrupted and resumed, changes nothing.
+A run is a pure function of its seed, its labels and its weights, so runs are an axis: every array of a `State` has the
+runs as its first axis, and demonstrations are shared. Each step is a function of the state alone, so where training is
+cut into chunks, or interrupted and resumed, changes nothing; nor does in whose company a run is trained.
 """
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Bool, Int, Key, PRNGKeyArray, Shaped
+from jaxtyping import Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
 from .algorithms import Algorithm, Problem, Stage
+from .axis import Axis
 from .config import Settings, Training
 from .errors import PoiseError
 from .losses import Batch, Named, Parts
+from .memory import device_memory
 from .models import Standardizer
 from .trajectories import Array, Trajectories
 
@@ -30,13 +33,13 @@ VALIDATION_ROWS = 256
 
 
 class Data(NamedTuple):
-    """Labelled demonstrations on the device; labels are shared by all runs [N, M] or one set a run [runs, N, M]."""
+    """Labelled demonstrations on the device; one set of labels for all runs [N, M], or several [sets, N, M]."""
 
     demonstrations: Trajectories
-    labels: Shaped[Array, "*runs N M"]
+    labels: Shaped[Array, "*sets N M"]
 
     @staticmethod
-    def of(demonstrations: Trajectories, labels: Shaped[np.ndarray, "*runs N M"]) -> Data:
+    def of(demonstrations: Trajectories, labels: Shaped[np.ndarray, "*sets N M"]) -> Data:
         """Demonstrations and labels, moved to the device."""
         return Data(demonstrations.arrays, jnp.asarray(labels))
 
@@ -44,6 +47,38 @@ class Data(NamedTuple):
         """The named rows."""
         states, actions, lengths = (x[rows] for x in jax.tree.leaves(self.demonstrations))
         return Data(Trajectories.trusted(states, actions, lengths), self.labels[..., rows, :])
+
+    def batch(self, rows: Int[Array, " batch"], chosen: Int[Array, ""]) -> Batch:
+        """The named rows with the chosen set of labels."""
+        several = self.labels if self.labels.ndim == 3 else self.labels[None]
+        demonstrations, _ = Data(self.demonstrations, several[0]).rows(rows)
+        return Batch(demonstrations, several[chosen, rows])
+
+    def windows(self, first: int = 0) -> Iterator[Data]:
+        """What each chunk of steps draws its batches from: always all of it."""
+        return itertools.repeat(self)
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where batches come from: `Data` that are on the device, or a `Stream` of windows that follow one another."""
+
+    def windows(self, first: int = 0) -> Iterator[Data]: ...
+
+
+class Each(NamedTuple):
+    """What may differ from run to run beside the seed: the weights of the losses, and the set of labels."""
+
+    weights: dict[str, Float[Array, " runs"]]
+    labels: Int[Array, " runs"]
+
+    @staticmethod
+    def alike(runs: int, settings: Settings) -> Each:
+        """The same weights for all runs, and the first set of labels."""
+        weights: dict[str, Array] = {
+            name: jnp.full(runs, value, jnp.float32) for name, value in settings.weights.by_name().items()
+        }
+        return Each(weights, jnp.zeros(runs, jnp.int32))
 
 
 class State(eqx.Module):
@@ -68,6 +103,8 @@ class Progress(NamedTuple):
     losses: dict[str, np.ndarray]
     validation: dict[str, np.ndarray]
     state: State
+    axis: Axis
+    """How the runs were spread over devices and cut into pieces."""
 
 
 def trainable(part: Any) -> Any:
@@ -94,12 +131,14 @@ def start(algorithm: Algorithm, problem: Problem, seeds: Int[np.ndarray, " runs"
 def fit(
     algorithm: Algorithm,
     state: State,
-    train: Data,
+    train: Source,
     validation: Data,
     settings: Settings,
     *,
+    each: Each | None = None,
     stage: int = 0,
-    wide: Data | None = None,
+    wide: Source | None = None,
+    devices: list[Any] | None = None,
 ) -> Iterator[Progress]:
     """Trains all runs, stage by stage; yields before a stage and after every chunk, last with the trained parts.
 
@@ -107,24 +146,32 @@ def fit(
     next chunk runs (its memory is used again): copy what must last.
     To resume, pass the state and the number of the stage that an earlier `Progress` held.
     """
-    weights: dict[str, Array] = {name: jnp.asarray(value) for name, value in settings.weights.by_name().items()}
+    runs = len(state.step)
+    each = each or Each.alike(runs, settings)
+    checked = validation.rows(np.arange(min(VALIDATION_ROWS, len(validation.demonstrations))))
     for number, current in enumerate(algorithm.stages):
         steps = settings.training.steps(current.name)
         if number < stage or not steps or not _has_parameters(state.parts, current):
             continue
-        data = wide if current.wide and wide is not None else train
+        source = wide if current.wide and wide is not None else train
         optimiser = make_optimiser(current, settings.training)
         if state.optimiser is None or number > stage:
             state = begin(state, current, optimiser)
-        run_chunk = compile_stage(current, optimiser, settings, data, validation)
-        done = int(state.step[0])
-        yield Progress(current.name, number, done, steps, {}, {}, state)  # so that a bar is there while JAX compiles
-        while done < steps:
-            count = min(settings.training.chunk - done % settings.training.chunk, steps - done)
-            state, losses, checks = run_chunk(state, weights, count)
+        done, chunk = int(state.step[0]), settings.training.chunk
+        axis = Axis.over(runs, devices, _pieces(current, state, checked, settings, runs, devices))
+        yield Progress(current.name, number, done, steps, {}, {}, state, axis)  # a bar is there while JAX compiles
+        arrays, static = eqx.partition(state, eqx.is_array)
+        arrays, ours, seen = axis.fill(arrays), axis.fill(each), axis.share(checked)
+        run_chunk = compile_stage(current, optimiser, settings, axis, static)
+        for data in source.windows(done // chunk):
+            count = min(chunk - done % chunk, steps - done)
+            arrays, losses, checks = run_chunk((axis.share(data), seen, jnp.asarray(count), ours), arrays)
             done += count
-            losses, checks = jax.device_get((losses, checks))
-            yield Progress(current.name, number, done, steps, losses, checks, state)
+            losses, checks = axis.cut(jax.device_get((losses, checks)))
+            state = eqx.combine(axis.cut(arrays), static)
+            yield Progress(current.name, number, done, steps, losses, checks, state, axis)
+            if done >= steps:
+                break
 
 
 def begin(state: State, stage: Stage, optimiser: optax.GradientTransformation) -> State:
@@ -141,23 +188,25 @@ def make_optimiser(stage: Stage, training: Training) -> optax.GradientTransforma
 
 
 def compile_stage(
-    stage: Stage, optimiser: optax.GradientTransformation, settings: Settings, train: Data, validation: Data
-) -> Callable[[State, dict[str, Array], int], tuple[State, Named, Named]]:
-    """A function (state, weights, count) -> (state, losses, validation losses): `count` steps of every run."""
-    axes = Data(None, 0 if train.labels.ndim == 3 else None)  # pyright: ignore[reportArgumentType]
-    checked = validation.rows(np.arange(min(VALIDATION_ROWS, len(validation.demonstrations))))
+    stage: Stage, optimiser: optax.GradientTransformation, settings: Settings, axis: Axis, static: Any
+) -> Callable[[tuple[Data, Data, Array, Each], Any], tuple[Any, Named, Named]]:
+    """A function ((data, checked, count, each), state) -> (state, losses, validation losses): all runs, `count` steps.
+
+    It takes and returns the arrays of a state; `static` is the rest of it.
+    """
 
     def objective(chosen, rest, batch: Batch, weights, key):
         named = losses_of(stage, eqx.combine(chosen, rest), batch, key)
         return weighted(stage, named, weights), named
 
-    def take_step(data: Data, weights, state: State) -> tuple[State, Named]:
+    def take_step(data: Data, each: Each, state: State) -> tuple[State, Named]:
         key_rows, key_loss = jax.random.split(jax.random.fold_in(_stage_key(state, stage), state.step))
         rows = len(data.demonstrations)
-        batch = Batch(*data.rows(jax.random.randint(key_rows, (min(settings.training.batch, rows),), 0, rows)))
+        rows = jax.random.randint(key_rows, (min(settings.training.batch, rows),), 0, rows)
         chosen, rest = _choose(state.parts, stage)
         gradient_of = eqx.filter_value_and_grad(objective, has_aux=True)
-        (loss, named), gradient = gradient_of(chosen, rest, batch, weights, key_loss)
+        batch = data.batch(rows, each.labels)
+        (loss, named), gradient = gradient_of(chosen, rest, batch, each.weights, key_loss)
         updates, moved = optimiser.update(gradient, state.optimiser, chosen)
         fine = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(gradient)) & (state.stopped < 0)
         keep = partial(jax.tree.map, lambda new, old: jnp.where(fine, new, old))
@@ -165,26 +214,57 @@ def compile_stage(
         stopped = jnp.where(fine | (state.stopped >= 0), state.stopped, state.step)
         return State(parts, keep(moved, state.optimiser), state.key, state.step + 1, stopped), named
 
-    def take_steps(data: Data, checked: Data, weights, count, state: State) -> tuple[State, Named, Named]:
-        step = partial(take_step, data, weights)
-        empty = jax.tree.map(lambda x: jnp.zeros(x.shape), eqx.filter_eval_shape(step, state)[1])
-        arrays, static = eqx.partition(state, eqx.is_array)
+    def take_steps(shared: tuple[Data, Data, Array], mine: tuple[Each, Any]) -> tuple[Any, Named, Named]:
+        (data, checked, count), (each, arrays) = shared, mine
+
+        def step(arrays):
+            state, named = take_step(data, each, eqx.combine(arrays, static))
+            return eqx.filter(state, eqx.is_array), named
 
         def body(_, now):
-            state, named = step(eqx.combine(now[0], static))
-            return eqx.filter(state, eqx.is_array), jax.tree.map(jnp.add, now[1], named)
+            arrays, named = step(now[0])
+            return arrays, jax.tree.map(jnp.add, now[1], named)
 
+        def validate(arrays):
+            state = eqx.combine(arrays, static)
+            key = jax.random.fold_in(_stage_key(state, stage), 0x7FFFFFFF)
+            batch = checked.batch(jnp.arange(len(checked.demonstrations)), each.labels)
+            return losses_of(stage, state.parts, batch, key)
+
+        empty = jax.tree.map(jnp.zeros_like, jax.eval_shape(validate, arrays))
         arrays, total = jax.lax.fori_loop(0, count, body, (arrays, empty))
-        state = eqx.combine(arrays, static)
-        seen = losses_of(stage, state.parts, Batch(*checked), jax.random.fold_in(_stage_key(state, stage), 0x7FFFFFFF))
-        return state, jax.tree.map(lambda x: x / count, total), seen
+        return arrays, jax.tree.map(lambda x: x / count, total), validate(arrays)
 
-    @eqx.filter_jit(donate="all-except-first")
-    def all_runs(given, state: State):
-        in_axes = (axes, axes, None, None, eqx.if_array(0))
-        return eqx.filter_vmap(take_steps, in_axes=in_axes)(*given, state)
+    @partial(jax.jit, donate_argnums=1)
+    def all_runs(given, arrays):
+        data, checked, count, each = given
+        return axis.map(take_steps, (data, checked, count), (each, arrays))
 
-    return lambda state, weights, count: all_runs((train, checked, weights, jnp.asarray(count)), state)
+    return all_runs
+
+
+def _pieces(stage: Stage, state: State, data: Data, settings: Settings, runs: int, devices: list[Any] | None) -> int:
+    """Pieces that the axis of runs is cut into so that a device's memory holds one of them."""
+    axis = Axis.over(runs, devices)
+    room = max(1, int(device_memory() / (MEMORY_MARGIN * bytes_of_a_run(stage, state, data, settings))))
+    return -(-axis.piece // room)
+
+
+MEMORY_MARGIN = 2.0  # XLA's own needs; seen between 0.6 and 1.6 on CPU and GPU
+
+
+def bytes_of_a_run(stage: Stage, state: State, data: Data, settings: Settings) -> int:
+    """About how much memory a step of one run takes: what its gradient keeps, and its parts."""
+    parts = one_run(state.parts, 0)
+    chosen, rest = _choose(parts, stage)
+    rows = jnp.zeros(settings.training.batch, jnp.int32)
+
+    def kept(chosen):
+        batch = data.batch(rows, jnp.asarray(0))
+        return jax.vjp(lambda x: losses_of(stage, eqx.combine(x, rest), batch, jax.random.key(0)), chosen)[1]
+
+    arrays = jax.tree.leaves((eqx.filter_eval_shape(kept, chosen), [chosen] * 4))
+    return sum(x.size * x.dtype.itemsize for x in arrays if hasattr(x, "size"))
 
 
 def losses_of(stage: Stage, parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
 from .domains import Domain
+from .domains.base import Transition
 from .labeling import LabelingFunction, label_all
-from .trajectories import Trajectories
+from .trajectories import NAMES, Array, Trajectories
 
 # In units of the actions' deviation (stretch: of the logarithm of their size). Chosen on simulated basketball.
 STRETCH, TILT, SHAKE = 0.4, 0.6, 0.5
@@ -39,34 +41,38 @@ def widen(demonstrations: Trajectories, domain: Domain, amount: float = 1.0, see
         states = np.concatenate([states[:, :1], states[:, :1] + changes.cumsum(axis=1)], axis=1)
         return Trajectories(states, actions, demonstrations.lengths)
 
-    def step(state, action):
-        following = dynamics(state, action)
-        return following, following
-
-    _, made = jax.lax.scan(step, jnp.asarray(states[:, 0]), jnp.asarray(actions).swapaxes(0, 1))
-    states = np.concatenate([states[:, :1], np.asarray(made).swapaxes(0, 1)], axis=1)
-    return Trajectories(states, actions, demonstrations.lengths)
+    made = _follow(dynamics, jnp.asarray(states[:, 0]), jnp.asarray(actions))
+    return Trajectories(np.concatenate([states[:, :1], made], axis=1), actions, demonstrations.lengths)
 
 
 def widened(
     demonstrations: Trajectories,
-    labels: Int[np.ndarray, "N M"],
+    labels: Int[np.ndarray, "sets N M"],
     domain: Domain,
-    styles: Sequence[LabelingFunction],
+    styles: Sequence[Sequence[LabelingFunction]],
     amount: float,
-) -> tuple[Trajectories, Int[np.ndarray, "K M"]]:
-    """The demonstrations and their perturbed copies, all labelled; without copies if `amount` is 0.
+    seed: int = 0,
+) -> tuple[Trajectories, Int[np.ndarray, "sets two_N M"]]:
+    """The demonstrations and then their perturbed copies, all labelled, once for each set of styles.
 
-    A copy that a labeling function cannot cope with is left out.
+    A copy that a labeling function cannot cope with has the label -1 there, from which nothing is learned.
     """
-    if not amount:
-        return demonstrations, labels
-    copies = widen(demonstrations, domain, amount)
-    copied = label_all(styles, copies, strict=False)
-    good = np.flatnonzero((copied >= 0).all(axis=1))
-    pairs = [(getattr(demonstrations, k), getattr(copies, k)[good]) for k in ("states", "actions", "lengths")]
-    both = Trajectories(*(np.concatenate([np.asarray(x) for x in pair]) for pair in pairs))
-    return both, np.concatenate([labels, copied[good]])
+    copies = widen(demonstrations, domain, amount, seed)
+    found = label_all([style for some in styles for style in some], copies, strict=False)
+    copied = np.moveaxis(found.reshape(len(copies), len(labels), -1), 1, 0)
+    both = (np.concatenate([getattr(demonstrations, k), getattr(copies, k)]) for k in NAMES)
+    return Trajectories.trusted(*both), np.concatenate([labels, copied], axis=1)
+
+
+@eqx.filter_jit
+def _follow(dynamics: Transition, starts: Float[Array, "N S"], actions: Float[Array, "N T A"]) -> Float[Array, "N T S"]:
+    """The states that actions lead to."""
+
+    def step(state, action):
+        following = dynamics(state, action)
+        return following, following
+
+    return jax.lax.scan(step, starts, actions.swapaxes(0, 1))[1].swapaxes(0, 1)
 
 
 def _perturb(

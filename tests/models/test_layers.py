@@ -1,50 +1,8 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from poise.models.layers import GRU, Gaussian, Reader, Standardizer, Statistics
-
-
-def gru_by_hand(gru, x):
-    """The textbook's update and reset gates, one time at a time."""
-    sigmoid = lambda v: 1 / (1 + np.exp(-v))  # noqa: E731
-    (w, b), (u, c) = ((np.asarray(layer.weight), np.asarray(layer.bias)) for layer in (gru.inputs, gru.recurrent))
-    h, n, found = np.zeros((len(x), gru.size)), gru.size, []
-    for t in range(x.shape[1]):
-        a, d = x[:, t] @ w + b, h @ u + c
-        reset, update = sigmoid(a[:, :n] + d[:, :n]), sigmoid(a[:, n : 2 * n] + d[:, n : 2 * n])
-        h = (1 - update) * np.tanh(a[:, 2 * n :] + reset * d[:, 2 * n :]) + update * h
-        found.append(h)
-    return np.stack(found, axis=1)
-
-
-def test_a_gru_is_its_equations():
-    gru = GRU(3, 4, key=jax.random.key(0))
-    x = jax.random.normal(jax.random.key(1), (2, 5, 3))
-    np.testing.assert_allclose(gru.scan(x, jnp.ones((2, 5), bool)), gru_by_hand(gru, np.asarray(x)), atol=1e-5)
-
-
-def test_stepping_is_scanning():
-    gru = GRU(3, 4, key=jax.random.key(0))
-    x = jax.random.normal(jax.random.key(1), (2, 5, 3))
-    memory = jnp.zeros((2, 4))
-    for t in range(5):
-        memory = gru.step(memory, x[:, t])
-    np.testing.assert_allclose(memory, gru.scan(x, jnp.ones((2, 5), bool))[:, -1], atol=1e-6)
-
-
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=4))
-@settings(max_examples=15, deadline=None)
-def test_a_reader_never_sees_padding(lengths):
-    reader = Reader(2, 3, key=jax.random.key(0))
-    x = np.random.default_rng(0).normal(size=(len(lengths), 6, 2)).astype(np.float32)
-    mask = np.arange(6) < np.asarray(lengths)[:, None]
-    read = reader(jnp.where(mask[..., None], x, 7.0), jnp.asarray(mask))
-    for row, length in enumerate(lengths):
-        alone = reader(jnp.asarray(x[row : row + 1, :length]), jnp.ones((1, length), bool))
-        np.testing.assert_allclose(read[row], alone[0], atol=1e-5)
+from poise.models.layers import MLP, Gaussian, Linear, Standardizer, Statistics, beside
 
 
 def test_standardised_values_have_mean_zero_and_deviation_one_and_come_back():
@@ -68,3 +26,36 @@ def test_a_gaussians_density_integrates_to_one_and_its_kl_is_zero_at_the_prior()
     np.testing.assert_allclose(Gaussian(jnp.zeros(3), jnp.zeros(3)).kl(), 0)
     shifted = Gaussian(jnp.asarray([2.0]), jnp.asarray([0.0])).kl()
     np.testing.assert_allclose(shifted, 2.0)  # half the squared distance
+
+
+def test_a_layer_cut_by_its_inputs_adds_up_to_itself_and_layers_fit_beside_each_other():
+    layer = Linear(12, 5, key=jax.random.key(0))
+    x = jax.random.normal(jax.random.key(1), (7, 12))
+    parts = layer.cut(2, 9)
+    np.testing.assert_allclose(
+        sum(f(x[:, a:b]) for f, a, b in zip(parts, (0, 2, 9), (2, 9, 12), strict=True)), layer(x), atol=1e-5
+    )
+    other = Linear(12, 3, key=jax.random.key(2))
+    np.testing.assert_allclose(beside(layer, other)(x), jnp.concatenate([layer(x), other(x)], axis=-1), atol=1e-5)
+
+
+def test_a_layer_of_few_inputs_is_the_same_product_with_the_same_gradients():
+    layer = Linear(3, 5, key=jax.random.key(0))
+    x = jax.random.normal(jax.random.key(1), (4, 7, 3))
+    loss = lambda f: jax.grad(lambda layer, x: jnp.sum(jnp.sin(f(layer, x))), argnums=(0, 1))(layer, x)  # noqa: E731
+    ours, plain = loss(lambda layer, x: layer(x)), loss(lambda layer, x: x @ layer.weight + layer.bias)
+    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(plain), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_several_layers_as_one_are_each_of_them():
+    layers = [Linear(12, 5, key=jax.random.key(k)) for k in range(2)]
+    x = jax.random.normal(jax.random.key(3), (2, 7, 12))
+    several = jax.tree.map(lambda *each: jnp.stack(each), *layers)
+    np.testing.assert_allclose(several(x), jnp.stack([f(y) for f, y in zip(layers, x, strict=True)]), atol=1e-5)
+
+
+def test_an_mlp_goes_on_from_its_first_layer():
+    body = MLP((4, 6, 2), key=jax.random.key(0))
+    x = jax.random.normal(jax.random.key(1), (3, 4))
+    np.testing.assert_array_equal(body(x), body.after_first(body.layers[0](x)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..config import Settings
 from ..labeling import LabelingFunction
-from ..trajectories import Array, Trajectories
+from ..trajectories import Array, Trajectories, in_memory
 
 Transition = Callable[[Array, Array], Array]
 
@@ -63,6 +63,7 @@ def integrator(states: Array, actions: Array) -> Array:
 
 def plain(demonstrations: Trajectories, name: str = "data") -> Domain:
     """A domain for data that come alone: if next state = state + action holds in them, that is the environment."""
+    demonstrations = in_memory(demonstrations)
     states, actions = np.asarray(demonstrations.states), np.asarray(demonstrations.actions)
     known = states.shape[2] == actions.shape[2] and _holds(states, actions, np.asarray(demonstrations.mask))
     scene = Scene(columns=(0, min(1, states.shape[2] - 1)))

@@ -13,14 +13,18 @@ from jaxtyping import Float, PRNGKeyArray
 from ..config import Network
 from ..labeling import LabelSpace
 from ..trajectories import Array, Trajectories
-from .layers import MLP, Linear, Reader, Statistics, gaussian
+from .layers import MLP, Linear, Statistics, gaussian
+from .recurrent import Reader, in_time
 
 
 @runtime_checkable
 class Dynamics(Protocol):
-    """A next state for a state and an action."""
+    """A next state for a state, an action and as many numbers of standard normal noise as it asks for."""
 
-    def step(self, state: Array, action: Array, key: PRNGKeyArray) -> Array: ...
+    @property
+    def noise(self) -> int: ...
+
+    def step(self, state: Array, action: Array, noise: Array) -> Array: ...
 
     def loss(self, demonstrations: Trajectories) -> Float[Array, "batch time"]: ...
 
@@ -29,8 +33,9 @@ class KnownDynamics(eqx.Module):
     """Dynamics that need no learning: a function of state and action that JAX can trace."""
 
     transition: Callable[[Array, Array], Array] = eqx.field(static=True)
+    noise: int = eqx.field(static=True, default=0)
 
-    def step(self, state: Array, action: Array, key: PRNGKeyArray) -> Array:
+    def step(self, state: Array, action: Array, noise: Array) -> Array:
         """The next state."""
         return self.transition(state, action)
 
@@ -45,18 +50,18 @@ class LearnedDynamics(eqx.Module):
 
     statistics: Statistics
     body: MLP
-    stochastic: bool = eqx.field(static=True)
+    noise: int = eqx.field(static=True)
+    """Numbers of noise in a step: as many as there are states if the dynamics are stochastic, else none."""
 
     def __init__(self, statistics: Statistics, network: Network, *, key: PRNGKeyArray):
         states, actions = statistics.state.mean.size, statistics.action.mean.size
-        self.statistics, self.stochastic = statistics, network.dynamics == "gaussian"
-        outputs = 2 * states if self.stochastic else states
-        self.body = MLP((states + actions, *network.dynamics_layers, outputs), key=key)
+        self.statistics, self.noise = statistics, states if network.dynamics == "gaussian" else 0
+        self.body = MLP((states + actions, *network.dynamics_layers, states + self.noise), key=key)
 
-    def step(self, state: Array, action: Array, key: PRNGKeyArray) -> Array:
+    def step(self, state: Array, action: Array, noise: Array) -> Array:
         """The next state; if the dynamics are stochastic, a draw through which gradients flow."""
         outputs = self._predict(state, action)
-        change = gaussian(outputs).sample(key) if self.stochastic else outputs
+        change = gaussian(outputs).draw(noise) if self.noise else outputs
         return state + self.statistics.change.undo(change)
 
     def loss(self, demonstrations: Trajectories) -> Float[Array, "batch time"]:
@@ -64,7 +69,7 @@ class LearnedDynamics(eqx.Module):
         states = demonstrations.states
         change = self.statistics.change(states[:, 1:] - states[:, :-1])
         outputs = self._predict(states[:, :-1], demonstrations.actions)
-        return gaussian(outputs).nld(change) if self.stochastic else jnp.sum((outputs - change) ** 2, axis=-1)
+        return gaussian(outputs).nld(change) if self.noise else jnp.sum((outputs - change) ** 2, axis=-1)
 
     def _predict(self, state: Array, action: Array) -> Array:
         return self.body(jnp.concatenate([self.statistics.state(state), self.statistics.action(action)], axis=-1))
@@ -87,7 +92,7 @@ class Labeler(eqx.Module):
 
     def __call__(self, trajectories: Trajectories) -> Float[Array, "batch width"]:
         """What the labels of each trajectory are believed to be; it sees the last state as well."""
-        states = self.statistics.state(trajectories.states)
-        actions = self.statistics.action(trajectories.actions)
-        steps = jnp.concatenate([states[:, :-1], actions, states[:, 1:]], axis=-1)
-        return self.head(self.reader(steps, trajectories.mask))
+        states, actions, mask = in_time(trajectories)
+        states, actions = self.statistics.state(states), self.statistics.action(actions)
+        steps = jnp.concatenate([states[:-1], actions, states[1:]], axis=-1)
+        return self.head(self.reader(steps, mask))

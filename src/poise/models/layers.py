@@ -1,19 +1,45 @@
-"""Layers: linear, MLP, GRU by scan, Gaussian, and the standardisation that every model carries inside.
+"""Layers: linear, MLP, Gaussian, and the standardisation that every model carries inside.
 
-Everything takes leading batch axes; sequences are [batch, time, features]. No layer keeps a hidden memory.
+Everything takes leading batch axes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
 from ..trajectories import Array, Trajectories
+
+
+class Moments(NamedTuple):
+    """What a standardisation needs to know of values: their number, mean, summed squared deviation and largest size."""
+
+    count: int
+    mean: Float[np.ndarray, " size"]
+    squares: Float[np.ndarray, " size"]
+    largest: Float[np.ndarray, " size"]
+
+    @staticmethod
+    def of(values: Float[np.ndarray, "count size"]) -> Moments:
+        """The moments of these values."""
+        columns = values.T.astype(np.float64, order="C")  # one after the other: that is what is fast
+        mean = columns.mean(axis=1)
+        largest = np.maximum(columns.max(axis=1), -columns.min(axis=1))
+        columns -= mean[:, None]
+        return Moments(len(values), mean, np.einsum("ij,ij->i", columns, columns), largest)
+
+    def join(self, other: Moments) -> Moments:
+        """The moments of both together."""
+        count, apart = self.count + other.count, other.mean - self.mean
+        mean = self.mean + apart * other.count / count
+        squares = self.squares + other.squares + apart**2 * self.count * other.count / count
+        return Moments(count, mean, squares, np.maximum(self.largest, other.largest))
 
 
 class Standardizer(eqx.Module):
@@ -25,9 +51,14 @@ class Standardizer(eqx.Module):
     @staticmethod
     def fit(values: Float[np.ndarray, "count size"]) -> Standardizer:
         """The statistics of these values; a value that never changes keeps its units."""
-        mean, deviation = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
-        deviation = np.where(deviation > 1e-6 * np.abs(values).max(axis=0), deviation, 1.0)
-        return Standardizer(jnp.asarray(mean, jnp.float32), jnp.asarray(deviation, jnp.float32))
+        return Standardizer.of(Moments.of(values))
+
+    @staticmethod
+    def of(moments: Moments) -> Standardizer:
+        """The same, for values that were counted and summed up."""
+        deviation = np.sqrt(moments.squares / moments.count)
+        deviation = np.where(deviation > 1e-6 * moments.largest, deviation, 1.0)
+        return Standardizer(jnp.asarray(moments.mean, jnp.float32), jnp.asarray(deviation, jnp.float32))
 
     def __call__(self, values: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
         return (values - self.mean) / self.deviation
@@ -46,19 +77,43 @@ class Statistics(eqx.Module):
 
     @staticmethod
     def of(demonstrations: Trajectories) -> Statistics:
-        """The statistics of the real steps of these demonstrations."""
-        states, actions, real = (
-            np.asarray(x) for x in (demonstrations.states, demonstrations.actions, demonstrations.mask)
-        )
-        change = states[:, 1:] - states[:, :-1]
-        return Statistics(*(Standardizer.fit(x[real]) for x in (states[:, 1:], actions, change)))
+        """The statistics of the real steps of these demonstrations, piece by piece: they may lie on disk."""
+        found: list[Moments] = []
+        for piece in demonstrations.pieces():
+            states, actions, real = (np.asarray(x) for x in (piece.states, piece.actions, piece.mask))
+            taken = (states[:, 1:], actions, states[:, 1:] - states[:, :-1])
+            seen = [Moments.of(x.reshape(-1, x.shape[-1]) if real.all() else x[real]) for x in taken]
+            found = [a.join(b) for a, b in zip(found, seen, strict=True)] if found else seen
+        return Statistics(*map(Standardizer.of, found))
+
+
+NARROW = 8  # inputs up to which a product is a few sums, which XLA fuses with what comes next
+
+
+def on_cpu() -> bool:
+    """Whether what is compiled now runs on a CPU."""
+    return jax.default_backend() == "cpu"
+
+
+@jax.custom_vjp
+def _narrow(x: Array, weight: Array) -> Array:
+    """x @ weight as a few sums."""
+    return sum((x[..., i : i + 1] * weight[i] for i in range(1, len(weight))), start=x[..., :1] * weight[0])
+
+
+def _back_through_narrow(kept: tuple[Array, Array], back: Array) -> tuple[Array, Array]:
+    x, weight = kept
+    return back @ weight.T, jnp.einsum("...i,...o->io", x, back)
+
+
+_narrow.defvjp(lambda x, weight: (_narrow(x, weight), (x, weight)), _back_through_narrow)
 
 
 class Linear(eqx.Module):
-    """x @ weight + bias."""
+    """x @ weight + bias; several of them as one where they carry a leading axis, and x does."""
 
-    weight: Float[Array, "inputs outputs"]
-    bias: Float[Array, " outputs"]
+    weight: Float[Array, "*several inputs outputs"]
+    bias: Float[Array, "*several outputs"]
 
     def __init__(self, inputs: int, outputs: int, *, key: PRNGKeyArray, scale: float = 1.0):
         bound = scale / np.sqrt(max(inputs, 1))
@@ -66,7 +121,32 @@ class Linear(eqx.Module):
         self.bias = jnp.zeros(outputs)
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        return x @ self.weight + self.bias
+        narrow = self.weight.ndim == 2 and 0 < len(self.weight) <= NARROW
+        narrow = narrow and (x.ndim > 2 or not on_cpu())  # a CPU is slow at it within loops
+        y = _narrow(x, self.weight) if narrow else x @ self.weight
+        return y + (self.bias if self.bias.ndim == 1 else self.bias[..., None, :])
+
+    @classmethod
+    def of(cls, weight: Array, bias: Array) -> Linear:
+        """The layer of this weight and bias."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "weight", weight)
+        object.__setattr__(made, "bias", bias)
+        return made
+
+    def cut(self, first: int, second: int) -> tuple[Linear, Linear, Linear]:
+        """Three layers whose sum this is, one for each part of its inputs; the second has the bias."""
+        a, b, c = jnp.split(self.weight, [first, second])
+        none = jnp.zeros_like(self.bias)
+        return Linear.of(a, none), Linear.of(b, self.bias), Linear.of(c, none)
+
+
+def beside(*layers: Linear) -> Linear:
+    """One layer whose outputs are those of several that read the same, side by side."""
+    return Linear.of(
+        jnp.concatenate([layer.weight for layer in layers], axis=-1),
+        jnp.concatenate([layer.bias for layer in layers], axis=-1),
+    )
 
 
 class MLP(eqx.Module):
@@ -80,74 +160,13 @@ class MLP(eqx.Module):
         self.layers = tuple(Linear(a, b, key=k, scale=np.sqrt(3)) for a, b, k in pairs)
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        for layer in self.layers[:-1]:
-            x = jax.nn.relu(layer(x))
-        return self.layers[-1](x)
+        return self.after_first(self.layers[0](x))
 
-
-class GRU(eqx.Module):
-    """A gated recurrent unit; its three gates are one matrix, and inputs are projected for all times at once."""
-
-    inputs: Linear
-    recurrent: Linear
-    size: int = eqx.field(static=True)
-
-    def __init__(self, inputs: int, size: int, *, key: PRNGKeyArray):
-        key_in, key_out = jax.random.split(key)
-        self.inputs = Linear(inputs, 3 * size, key=key_in)
-        self.recurrent = Linear(size, 3 * size, key=key_out)
-        self.size = size
-
-    def step(
-        self, memory: Float[Array, "*batch size"], x: Float[Array, "*batch inputs"]
-    ) -> Float[Array, "*batch size"]:
-        """The memory after one input."""
-        return self._gates(memory, self.inputs(x))
-
-    def scan(
-        self, x: Float[Array, "batch time inputs"], mask: Bool[Array, "batch time"]
-    ) -> Float[Array, "batch time size"]:
-        """The memory after each input, from an empty one; a masked input leaves it unchanged."""
-
-        def step(memory, now):
-            projected, real = now
-            memory = jnp.where(real[:, None], self._gates(memory, projected), memory)
-            return memory, memory
-
-        empty = jnp.zeros((len(x), self.size))
-        _, memories = jax.lax.scan(step, empty, (jnp.swapaxes(self.inputs(x), 0, 1), mask.T))
-        return jnp.swapaxes(memories, 0, 1)
-
-    def _gates(self, memory: Array, projected: Array) -> Array:
-        x_reset, x_update, x_new = jnp.split(projected, 3, axis=-1)
-        h_reset, h_update, h_new = jnp.split(self.recurrent(memory), 3, axis=-1)
-        reset, update = jax.nn.sigmoid(x_reset + h_reset), jax.nn.sigmoid(x_update + h_update)
-        return (1 - update) * jnp.tanh(x_new + reset * h_new) + update * memory
-
-
-class Reader(eqx.Module):
-    """A bidirectional GRU that reads a whole sequence into one vector: its memories, averaged over real time."""
-
-    forward: GRU
-    backward: GRU
-
-    def __init__(self, inputs: int, size: int, *, key: PRNGKeyArray):
-        key_forward, key_backward = jax.random.split(key)
-        self.forward = GRU(inputs, size, key=key_forward)
-        self.backward = GRU(inputs, size, key=key_backward)
-
-    @property
-    def width(self) -> int:
-        """Size of the vector."""
-        return 2 * self.forward.size
-
-    def __call__(
-        self, x: Float[Array, "batch time inputs"], mask: Bool[Array, "batch time"]
-    ) -> Float[Array, "batch width"]:
-        ahead = self.forward.scan(x, mask)
-        back = self.backward.scan(x[:, ::-1], mask[:, ::-1])[:, ::-1]
-        memories = jnp.concatenate([ahead, back], axis=-1) * mask[..., None]
-        return memories.sum(axis=1) / mask.sum(axis=1)[:, None]
+    def after_first(self, x: Float[Array, "*batch first"]) -> Float[Array, "*batch outputs"]:
+        """The outputs, from what the first layer returned."""
+        for layer in self.layers[1:]:
+            x = layer(jax.nn.relu(x))
+        return x
 
 
 class Gaussian(eqx.Module):
@@ -156,9 +175,9 @@ class Gaussian(eqx.Module):
     mean: Float[Array, "*batch size"]
     log_sigma: Float[Array, "*batch size"]
 
-    def sample(self, key: PRNGKeyArray) -> Float[Array, "*batch size"]:
-        """A draw through which gradients flow."""
-        return self.mean + jnp.exp(self.log_sigma) * jax.random.normal(key, self.mean.shape)
+    def draw(self, noise: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
+        """The value that standard normal noise stands for; gradients flow through it."""
+        return self.mean + jnp.exp(self.log_sigma) * noise
 
     def nld(self, x: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
         """Negative log-density of x."""

@@ -1,7 +1,8 @@
 """Policies: the trajectory VAE and the RNN. Both share one decoder; the RNN has no embedding.
 
 A policy offers three functions. `imitate` says how well it explains demonstrations, `context` draws what stays fixed
-during a rollout, and `step` draws an action and hands on its memory. Nothing is remembered on the module.
+during a rollout, and `step` turns `noise` many numbers of standard normal noise into an action and hands on its memory.
+Nothing is remembered on the module.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from jaxtyping import Float, PRNGKeyArray, Shaped
 from ..config import Network
 from ..labeling import LabelSpace
 from ..trajectories import Array, Trajectories
-from .layers import GRU, LOG_SIGMA, MLP, Gaussian, Linear, Reader, Statistics, gaussian
+from .layers import LOG_SIGMA, MLP, Gaussian, Linear, Statistics, beside, gaussian
+from .recurrent import ALWAYS, GRU, Reader, gates, in_time, read
 
 
 class Imitation(NamedTuple):
@@ -32,11 +34,14 @@ class Policy(Protocol):
 
     def imitate(self, demonstrations: Trajectories, labels: Array, key: PRNGKeyArray) -> Imitation: ...
 
-    def context(self, labels: Array, key: PRNGKeyArray) -> Array: ...
+    def context(self, labels: Array, key: PRNGKeyArray) -> Any: ...
 
     def memory(self, batch: int) -> Any: ...
 
-    def step(self, context: Array, memory: Any, state: Array, key: PRNGKeyArray) -> tuple[Array, Any]: ...
+    @property
+    def noise(self) -> int: ...
+
+    def step(self, context: Any, memory: Any, state: Array, noise: Array) -> tuple[Array, Any]: ...
 
 
 class Decoder(eqx.Module):
@@ -57,6 +62,11 @@ class Decoder(eqx.Module):
         self.body = MLP((inputs, *network.layers, actions if shared else 2 * actions), key=key_body)
         self.log_sigma = jnp.zeros(actions) if shared else None
 
+    @property
+    def noise(self) -> int:
+        """Numbers of standard normal noise that a step takes."""
+        return self.statistics.action.mean.size
+
     def memory(self, batch: int) -> Array:
         """The memory before the first step."""
         return jnp.zeros((batch, self.recurrence.size if self.recurrence else 0))
@@ -69,31 +79,76 @@ class Decoder(eqx.Module):
 
     def act(self, context: Array, memory: Array, state: Array) -> Gaussian:
         """The distribution of the next action, in units of the actions' deviation."""
-        outputs = self.body(jnp.concatenate([self.statistics.state(state), context, memory], axis=-1))
-        if self.log_sigma is None:
-            return gaussian(outputs)
-        return Gaussian(outputs, jnp.broadcast_to(jnp.clip(self.log_sigma, *LOG_SIGMA), outputs.shape))
+        of_state, of_context, of_memory = self._first(context.shape[-1])
+        return self._act(
+            self.body.after_first(of_state(self.statistics.state(state)) + of_context(context) + of_memory(memory))
+        )
 
-    def nld(self, demonstrations: Trajectories, context: Float[Array, "batch context"]) -> Float[Array, " batch"]:
-        """Negative log-density of the demonstrated actions in their own units, summed over time."""
-        states, actions, mask = demonstrations.states[:, :-1], demonstrations.actions, demonstrations.mask
-        memories = jnp.zeros((*mask.shape, 0))
-        if self.recurrence is not None:
-            after = self.recurrence.scan(self.observe(states, actions), mask)
-            memories = jnp.pad(after[:, :-1], ((0, 0), (1, 0), (0, 0)))
-        context = jnp.broadcast_to(context[:, None], (*mask.shape, context.shape[-1]))
-        standard = self.act(context, memories, states).nld(self.statistics.action(actions))
+    def nld(
+        self,
+        demonstrations: Trajectories,
+        context: Float[Array, "batch context"],
+        memories: Float[Array, "time batch size"] | None = None,
+    ) -> Float[Array, " batch"]:
+        """Negative log-density of the demonstrated actions in their own units, summed over time.
+
+        The memories after each step can be given if they are known already.
+        """
+        states, actions, mask = in_time(demonstrations)
+        if memories is None and self.recurrence is not None:
+            (memories,) = read([self.recurrence], [self.observe(states[:-1], actions)], [mask])
+        before = jnp.zeros((*mask.shape, 0)) if memories is None else jnp.pad(memories[:-1], ((1, 0), (0, 0), (0, 0)))
+        standard = self.act(context, before, states[:-1]).nld(self.statistics.action(actions))
         per_step = standard + jnp.log(self.statistics.action.deviation).sum()
-        return jnp.sum(jnp.where(mask, per_step, 0.0), axis=1)
+        return jnp.sum(jnp.where(mask, per_step, 0.0), axis=0)
 
-    def draw(self, context: Array, memory: Array, state: Array, key: PRNGKeyArray) -> tuple[Array, Array]:
+    def ready(self, context: Float[Array, "batch context"]) -> Ready:
+        """The decoder fitted together for many steps in one context."""
+        of_state, of_context, of_memory = self._first(context.shape[-1])
+        memory = inputs = None
+        if self.recurrence is not None:
+            inputs, memory = self.recurrence.inputs, beside(of_memory, self.recurrence.recurrent)
+        return Ready(of_context(context), of_state, memory, inputs)
+
+    def draw(self, ready: Ready, memory: Array, state: Array, noise: Array) -> tuple[Array, Array]:
         """An action in its own units, and the memory after it."""
-        action = self.statistics.action.undo(self.act(context, memory, state).sample(key))
-        return action, self.remember(memory, state, action)
+        hidden = ready.context + ready.state(self.statistics.state(state))
+        from_memory = memory
+        if ready.memory is not None:
+            both = ready.memory(memory)
+            first, from_memory = both[..., : hidden.shape[-1]], both[..., hidden.shape[-1] :]
+            hidden = hidden + first
+        action = self.statistics.action.undo(self._act(self.body.after_first(hidden)).draw(noise))
+        if ready.inputs is None:
+            return action, memory
+        return action, gates(memory, ready.inputs(self.observe(state, action)), from_memory, ALWAYS)
 
     def observe(self, state: Array, action: Array) -> Array:
         """A step as the networks see it: state and action, standardised, side by side."""
         return jnp.concatenate([self.statistics.state(state), self.statistics.action(action)], axis=-1)
+
+    def _first(self, context: int) -> tuple[Linear, Linear, Linear]:
+        """The body's first layer by what it reads: state, context (and its bias), memory."""
+        states = self.statistics.state.mean.size
+        return self.body.layers[0].cut(states, states + context)
+
+    def _act(self, outputs: Array) -> Gaussian:
+        if self.log_sigma is None:
+            return gaussian(outputs)
+        return Gaussian(outputs, jnp.broadcast_to(jnp.clip(self.log_sigma, *LOG_SIGMA), outputs.shape))
+
+
+class Ready(eqx.Module):
+    """A decoder fitted together for many steps in one context.
+
+    The context's share of the first layer is known once and for all, and one product of the memory serves both the
+    first layer and the gates.
+    """
+
+    context: Float[Array, "batch first"]
+    state: Linear
+    memory: Linear | None
+    inputs: Linear | None
 
 
 class TVAE(eqx.Module):
@@ -127,30 +182,39 @@ class TVAE(eqx.Module):
 
     def encode(self, demonstrations: Trajectories, labels: Shaped[Array, "batch M"]) -> Gaussian:
         """q(z | τ, y), the embedding of each demonstration."""
-        read = self.reader(
-            self.decoder.observe(demonstrations.states[:, :-1], demonstrations.actions), demonstrations.mask
-        )
-        seen = read if self.blind_encoder else jnp.concatenate([read, self.space.encode(labels)], axis=-1)
-        return gaussian(self.posterior(seen))
+        return self._read(demonstrations, labels, None)[0]
+
+    def _read(self, demonstrations: Trajectories, labels: Array, other: GRU | None) -> tuple[Gaussian, Array | None]:
+        """The embedding, and the memories of another GRU that reads the same steps in the same loop."""
+        states, actions, mask = in_time(demonstrations)
+        vector, memories = self.reader.beside(other, self.decoder.observe(states[:-1], actions), mask)
+        seen = vector if self.blind_encoder else jnp.concatenate([vector, self.space.encode(labels)], axis=-1)
+        return gaussian(self.posterior(seen)), memories
 
     def imitate(self, demonstrations: Trajectories, labels: Shaped[Array, "batch M"], key: PRNGKeyArray) -> Imitation:
         """Negative log-density given an embedding drawn from q, and the KL of q from its prior."""
-        embedding = self.encode(demonstrations, labels)
-        context = jnp.concatenate([embedding.sample(key), self.space.encode(labels)], axis=-1)
-        return Imitation(self.decoder.nld(demonstrations, context), embedding.kl())
+        embedding, memories = self._read(demonstrations, labels, self.decoder.recurrence)
+        z = embedding.draw(jax.random.normal(key, embedding.mean.shape))
+        context = jnp.concatenate([z, self.space.encode(labels)], axis=-1)
+        return Imitation(self.decoder.nld(demonstrations, context, memories), embedding.kl())
 
-    def context(self, labels: Shaped[Array, "batch M"], key: PRNGKeyArray) -> Float[Array, "batch context"]:
+    def context(self, labels: Shaped[Array, "batch M"], key: PRNGKeyArray) -> Ready:
         """An embedding from the prior, and the labels."""
         z = jax.random.normal(key, (len(labels), self.latent))
-        return jnp.concatenate([z, self.space.encode(labels)], axis=-1)
+        return self.decoder.ready(jnp.concatenate([z, self.space.encode(labels)], axis=-1))
 
     def memory(self, batch: int) -> Array:
         """The memory before the first step."""
         return self.decoder.memory(batch)
 
-    def step(self, context: Array, memory: Array, state: Array, key: PRNGKeyArray) -> tuple[Array, Array]:
+    @property
+    def noise(self) -> int:
+        """Numbers of standard normal noise that a step takes."""
+        return self.decoder.noise
+
+    def step(self, context: Ready, memory: Array, state: Array, noise: Array) -> tuple[Array, Array]:
         """An action, and the memory after it."""
-        return self.decoder.draw(context, memory, state, key)
+        return self.decoder.draw(context, memory, state, noise)
 
 
 class RNN(eqx.Module):
@@ -167,14 +231,19 @@ class RNN(eqx.Module):
         """Negative log-density; there is no embedding, so its KL has no dimensions."""
         return Imitation(self.decoder.nld(demonstrations, self.space.encode(labels)), jnp.zeros((len(labels), 0)))
 
-    def context(self, labels: Shaped[Array, "batch M"], key: PRNGKeyArray) -> Float[Array, "batch context"]:
+    def context(self, labels: Shaped[Array, "batch M"], key: PRNGKeyArray) -> Ready:
         """The labels."""
-        return self.space.encode(labels)
+        return self.decoder.ready(self.space.encode(labels))
 
     def memory(self, batch: int) -> Array:
         """The memory before the first step."""
         return self.decoder.memory(batch)
 
-    def step(self, context: Array, memory: Array, state: Array, key: PRNGKeyArray) -> tuple[Array, Array]:
+    @property
+    def noise(self) -> int:
+        """Numbers of standard normal noise that a step takes."""
+        return self.decoder.noise
+
+    def step(self, context: Ready, memory: Array, state: Array, noise: Array) -> tuple[Array, Array]:
         """An action, and the memory after it."""
-        return self.decoder.draw(context, memory, state, key)
+        return self.decoder.draw(context, memory, state, noise)

@@ -1,0 +1,243 @@
+"""Everything that is measured about speed, in one command; results/speed/<hardware>.json keeps it.
+
+    make bench                                        all sections, on this machine
+    python benchmarks/speed.py --sections step        some of them; the others stay as they were measured last
+
+Each measurement is saved at once, so an interrupted benchmark loses nothing. `page.py` draws it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import tyro
+from steps import CHEETAH, Shape, Work, build, machine, measure, name_of
+
+import poise
+from poise import origin, storage
+from poise.algorithms import Problem, find_algorithm
+from poise.config import PRESETS, Experiment, Settings
+from poise.evaluation import check
+from poise.labeling import label_all, label_space
+from poise.models import Statistics
+from poise.tasks import prepare
+from poise.training import Data, fit, one_run, start
+from poise.widening import widened
+
+MAIN = Shape()
+ON_GPU = [
+    *(replace(MAIN, runs=runs) for runs in (64, 1, 256, 16, 4)),
+    CHEETAH,
+    replace(CHEETAH, runs=64),
+    *(replace(MAIN, styles=styles, runs=64) for styles in (3, 5)),
+    *(replace(MAIN, hidden=hidden, runs=64) for hidden in (64, 256)),
+    *(replace(MAIN, batch=batch, runs=64) for batch in (32, 512)),
+    *(replace(MAIN, steps=steps, runs=64) for steps in (12, 48)),
+]
+ON_CPU = [
+    *(replace(MAIN, runs=runs) for runs in (1, 2, 4, 8)),
+    *(replace(MAIN, styles=styles) for styles in (3, 5)),
+    *(replace(MAIN, hidden=hidden) for hidden in (64, 256)),
+    *(replace(MAIN, batch=batch) for batch in (32, 64, 256)),
+    *(replace(MAIN, steps=steps) for steps in (12, 48)),
+    replace(MAIN, algorithm="ctvae"),
+    replace(MAIN, algorithm="rnn-style"),
+    replace(MAIN, stage="labeler"),
+    CHEETAH,
+]
+
+
+@dataclass
+class Arguments:
+    """Measures the speed of Poise on this machine."""
+
+    sections: tuple[str, ...] = ("step", "labeling", "sampling", "streaming", "start", "style")
+    """Which of: step, labeling, sampling, streaming, start, style."""
+    out: Path = Path("results/speed")
+    rows: int | None = None
+    """Only so many shapes of a step, beginning with the most important."""
+    baseline: bool = True
+    """Whether eager PyTorch is measured beside (it must be installed)."""
+
+
+def main(arguments: Arguments) -> None:
+    """Measures section by section, saving as it goes."""
+    path = arguments.out / f"{file_name()}.json"
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    result: dict[str, Any] = storage.read_json(path) if path.exists() else {"rows": []}
+    began = time.perf_counter()
+
+    def save(**more: Any) -> None:
+        seconds = time.perf_counter() - began
+        result.update({"machine": machine(), "load": os.getloadavg()[0], **more, **origin.origin(seconds)})
+        storage.write_json(path, result)
+
+    for section in arguments.sections:
+        if section not in SECTIONS:
+            raise poise.PoiseError(f"unknown section {section!r}; known: {', '.join(SECTIONS)}")
+        print(f"# {section}", flush=True)
+        SECTIONS[section](arguments, result, save)
+
+
+def file_name() -> str:
+    """The hardware as a file's name."""
+    return re.sub(r"\W+", "-", origin.hardware().lower()).strip("-")
+
+
+Save = Callable[..., None]
+
+
+def step(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
+    """One optimiser step, for many shapes, and eager PyTorch beside each shape of one run."""
+    shapes = (ON_CPU if jax.default_backend() == "cpu" else ON_GPU)[: arguments.rows]
+    rows = {row["name"]: row for row in result["rows"]}
+    for shape in shapes:
+        if rows.get(name_of(shape), {}).get("commit") == origin.commit():
+            continue  # measured before this benchmark was interrupted
+        work = build(shape)
+        row = {**measure(work), "commit": origin.commit()}
+        alone = rows.get(name_of(replace(shape, runs=1)), {})
+        row["baseline_ms"] = alone.get("baseline_ms")
+        if arguments.baseline and row["baseline_ms"] is None:
+            row |= eager(work)
+        rows[row["name"]] = row
+        save(rows=list(rows.values()))
+        kept = ("name", "ms_per_step", "ms_per_step_and_run", "floor_ms", "baseline_ms", "compile_s")
+        print({key: row[key] for key in kept}, flush=True)
+
+
+def eager(work: Work) -> dict[str, float | None]:
+    """Milliseconds of the same step in eager PyTorch: as the published loop goes, and at its best."""
+    try:
+        import eager as torch_baseline
+    except ImportError:
+        return {"baseline_ms": None}
+    algorithm, settings = find_algorithm(work.shape.algorithm, work.domain), work.shape.settings
+    stage = next(one for one in algorithm.stages if one.name == work.shape.stage)
+    parts = one_run(start(algorithm, work.problem, np.arange(1)).parts, 0)
+    given = torch_baseline.Work(parts, stage, settings, work.demonstrations, work.labels)
+    device = "cpu" if jax.default_backend() == "cpu" else "cuda"
+    few = {"warmup": 2, "count": 3, "repeats": 3} if work.shape.steps > 100 else {}
+    times = {
+        structure: torch_baseline.measure(torch_baseline.make_step(given, structure, device), device, **few)
+        for structure in ("published", "whole")
+    }
+    return {"baseline_ms": round(times["published"], 3), "baseline_whole_ms": round(times["whole"], 3)}
+
+
+def labeling(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
+    """Five traced styles over a million trajectories, and functions of NumPy."""
+    import labeling as section
+
+    save(labeling=_shown(section.measure()))
+
+
+def sampling(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
+    """Rollouts a second, and the latency of one rollout and of one step."""
+    import sampling as section
+
+    save(sampling=_shown(section.measure()))
+
+
+def streaming(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
+    """Five million trajectories on disk: labelled, streamed and trained on, with the memory that it takes."""
+    import streaming as section
+
+    save(streaming=_shown(section.measure()))
+
+
+START = """
+import sys, time
+began = time.perf_counter()
+import poise
+from dataclasses import replace
+from poise.config import PRESETS
+settings = PRESETS["basketball"]
+short = replace(settings.training, policy_steps=1, labeler_steps=1, chunk=1)
+poise.train("ctvae-style", styles=["destination"], settings=replace(settings, training=short), progress=False)
+print(time.perf_counter() - began)
+"""
+
+
+def start_up(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
+    """Seconds from the start of Python to a trained step of every stage, with an empty cache and with a full one."""
+    seconds = []
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(3):
+            environment = {**os.environ, "POISE_PROGRAM_CACHE": folder}
+            done = subprocess.run(
+                [sys.executable, "-c", START], env=environment, capture_output=True, text=True, check=True
+            )
+            seconds.append(round(float(done.stdout.split()[-1]), 2))
+    save(
+        start=_shown({"first_s": seconds[0], "second_s": min(seconds[1:]), "what": "import, data, labels, both stages"})
+    )
+
+
+def style(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
+    """Seconds of training until DESTINATION, 3 classes, is right in 95 % of rollouts from validation starts."""
+    cpu = jax.default_backend() == "cpu"
+    settings = PRESETS["small" if cpu else "basketball"]
+    save(style=_shown(time_to_style(settings, goal=0.95)))
+
+
+def time_to_style(settings: Settings, goal: float, every: int = 250) -> dict[str, Any]:
+    """Trains ctvae-style on simulated players, and looks every so many steps."""
+    settings = replace(settings, training=replace(settings.training, chunk=every))
+    task = prepare(Experiment(styles=("destination",), settings=settings))
+    splits, domain, algorithm = task.splits, task.domain, task.algorithm
+    problem = Problem(Statistics.of(splits.train), label_space(task.styles), settings.network, domain)
+    validation = label_all(task.styles, splits.validation)
+    starts = splits.validation[:1000]
+    began, looking, seen = time.perf_counter(), 0.0, []
+    wide = Data.of(*widened(splits.train, task.labels[None], domain, [task.styles], settings.training.widen))
+    data = Data.of(splits.train, task.labels), Data.of(splits.validation, validation)
+    for now in fit(algorithm, start(algorithm, problem, np.arange(1)), *data, settings, wide=wide):
+        if now.stage != "policy" or not now.losses:
+            continue
+        jax.block_until_ready(now.state.step)
+        paused = time.perf_counter()
+        right = check(
+            one_run(now.state.parts, 0), domain, task.styles, starts, validation[:1000], jax.random.key(0)
+        ).right
+        looking += time.perf_counter() - paused
+        seen.append([now.step, round(paused - began - looking, 2), round(float(right.mean()), 4)])
+        if seen[-1][2] >= goal:
+            break
+    reached = seen[-1][1] if seen[-1][2] >= goal else None
+    return {
+        "goal": goal,
+        "seconds": reached,
+        "hidden": settings.network.hidden,
+        "seen": seen,
+        "compilation": "included",
+    }
+
+
+def _shown(found: dict[str, Any]) -> dict[str, Any]:
+    print(found, flush=True)
+    return found
+
+
+SECTIONS: dict[str, Callable[[Arguments, dict[str, Any], Save], None]] = {
+    "step": step,
+    "labeling": labeling,
+    "sampling": sampling,
+    "streaming": streaming,
+    "start": start_up,
+    "style": style,
+}
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments))

@@ -1,0 +1,62 @@
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from poise.axis import Axis
+
+
+def double_and_add(shared, one):
+    return {"sum": 2 * one["x"] + shared}
+
+
+@pytest.mark.parametrize(("runs", "pieces"), [(1, 1), (4, 2), (5, 2), (3, 3), (7, 4)])
+def test_pieces_change_nothing(runs, pieces):
+    axis = Axis.over(runs, jax.local_devices()[:1], pieces)
+    each = {"x": jnp.arange(3.0 * runs).reshape(runs, 3)}
+    made = jax.jit(lambda shared, each: axis.map(double_and_add, shared, each))(1.0, axis.fill(each))
+    np.testing.assert_array_equal(axis.cut(made)["sum"], 2 * each["x"] + 1)
+    assert axis.piece * axis.pieces >= runs
+
+
+def test_there_are_no_more_devices_than_runs():
+    assert len(Axis.over(1, jax.local_devices() * 4).devices) == 1
+
+
+SPREAD = """
+import jax, numpy as np, sys
+jax.config.update("jax_num_cpu_devices", 3)
+jax.config.update("jax_disable_most_optimizations", True)
+import poise
+from poise import Network, Settings, Training
+from poise.algorithms import Problem, find_algorithm
+from poise.labeling import label_all, label_space
+from poise.models import Statistics
+from poise.training import Data, fit, start
+assert len(jax.local_devices()) == 3
+domain = poise.DOMAINS["basketball"]
+demonstrations = domain.demonstrations(100, 0)
+styles = [domain.styles["speed"].fit(demonstrations)]
+training = Training(policy_steps=5, batch=8, chunk=3)
+settings = Settings(network=Network(hidden=8, layers=(8,)), training=training)
+algorithm = find_algorithm("rnn", domain)
+problem = Problem(Statistics.of(demonstrations), label_space(styles), settings.network, domain)
+data = Data.of(demonstrations, label_all(styles, demonstrations))
+states = []
+for devices in (jax.local_devices(), jax.local_devices()[:1]):
+    *_, last = fit(algorithm, start(algorithm, problem, np.arange(4)), data, data, settings, devices=devices)
+    assert len(last.axis.devices) == len(devices)
+    states.append(last.state.parts)
+for one, other in zip(*map(jax.tree.leaves, states), strict=True):
+    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+print("same")
+"""
+
+
+def test_many_devices_train_what_one_device_trains():
+    """Four runs over three devices: one of them is filled up."""
+    done = subprocess.run([sys.executable, "-c", SPREAD], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "same", done.stderr
