@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test check bench figures lock clean
+.PHONY: demo test check bench simulated figures lock clean
 
 demo: $(VENV)/ready
 	$(BIN)/poise demo --out demo
@@ -17,7 +17,13 @@ check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 
+# The baseline is eager PyTorch, which nothing else needs.
 bench: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/page.py
+
+simulated: $(VENV)/ready
 	$(BIN)/python benchmarks/simulated_basketball.py
 
 figures: $(VENV)/ready

@@ -37,8 +37,9 @@ from poise.widening import widened
 
 MAIN = Shape()
 ON_GPU = [
-    *(replace(MAIN, runs=runs) for runs in (64, 1, 256, 16, 4)),
+    *(replace(MAIN, runs=runs) for runs in (64, 1, 256)),
     CHEETAH,
+    *(replace(MAIN, runs=runs) for runs in (16, 4)),
     replace(CHEETAH, runs=64),
     *(replace(MAIN, styles=styles, runs=64) for styles in (3, 5)),
     *(replace(MAIN, hidden=hidden, runs=64) for hidden in (64, 256)),

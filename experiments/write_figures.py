@@ -14,6 +14,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "benchmarks"))
+
+from speed_summary import (  # noqa: E402  (benchmarks and experiments are scripts, not a package)  # pyright: ignore
+    EXPECTED,
+    SECTIONS,
+    Line,
+    baseline_of,
+    digits,
+    floor_of,
+    hardware_of,
+    lines_of,
+    on_cpu,
+    read_results,
+    rows_of,
+    words_of,
+)
+
+SPEED = ROOT / "results" / "speed"
+MISSING = "not measured yet"
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -99,11 +118,93 @@ def widening() -> str:
     return f"{table(head, rows)}\n\nThe demo's `ctvae-style` ({origin(result)})."
 
 
+def speed() -> str:
+    """What matters most about speed, all machines in one table."""
+    rows, notes = [], []
+    for machine, result in speed_results().items():
+        rows.append([f"**{result['hardware'] if result else machine}**", "" if result else MISSING, "", ""])
+        if result:
+            wanted = list(SECTIONS) if on_cpu(result) else ["step", "style"]
+            rows += [cells(line) for line in lines_with_gaps(result, wanted) if not line.minor]
+            notes.append(origin(result))
+    return "\n\n".join([table(["", "measured", "limit", "beside it"], rows), *(f"{note}." for note in notes)])
+
+
+def speed_steps() -> str:
+    """Every step that was measured, a table each machine."""
+    head = ["step", "runs", "ms a step", "ms per run", "floor per run", "eager PyTorch", "whole", "chain", "compile"]
+    parts = []
+    for machine, result in speed_results().items():
+        if not result or not result.get("rows"):
+            parts.append(f"**{machine}**: {MISSING}.")
+            continue
+        rates = result["machine"]
+        rows = [step_cells(result, row) for row in rows_of(result)]
+        said = (
+            f"A large product runs at {rates['gflops']:,.0f} GFLOP/s, a large copy at {rates['gbytes_per_s']:,.0f} GB/s"
+        )
+        parts += [f"**{result['hardware']}**", table(head, rows), f"{said} ({origin(result)})."]
+    return "\n\n".join(parts)
+
+
+def step_cells(result: dict, row: dict) -> list[str]:
+    """A step as a line of the table."""
+    taken, floor = row["ms_per_step_and_run"], floor_of(row)
+    eager, whole = (baseline_of(result, row, name) for name in ("baseline_ms", "baseline_whole_ms"))
+    return [
+        words_of(row),
+        str(row["runs"]),
+        digits(row["ms_per_step"]),
+        digits(taken),
+        f"{digits(floor, 2)} ({digits(taken / floor, 2)} x)",
+        f"{digits(eager)} ({digits(eager / taken, 2)} x)" if eager else "-",
+        digits(whole) if whole else "-",
+        str(row["dependent_products"]),
+        f"{row['compile_s']:.1f} s",
+    ]
+
+
+def speed_other() -> str:
+    """Labeling, sampling, starting, streaming and time to style, a table each machine."""
+    parts = []
+    for machine, result in speed_results().items():
+        if not result:
+            parts.append(f"**{machine}**: {MISSING}.")
+            continue
+        rows = [cells(line) for line in lines_with_gaps(result, [name for name in SECTIONS if name != "step"])]
+        parts += [f"**{result['hardware']}**", table(["", "measured", "limit", "beside it"], rows)]
+    return "\n\n".join(parts)
+
+
+def speed_results() -> dict[str, dict | None]:
+    """Results by machine: those that limits are set for, measured or not, then any others."""
+    found = {hardware_of(result): result for result in read_results(SPEED)}
+    return {**dict.fromkeys(EXPECTED), **found}
+
+
+def lines_with_gaps(result: dict, sections: list[str]) -> list[Line]:
+    """The lines of these sections; a section that was not measured says so."""
+    lines = lines_of(result)
+    return [
+        line
+        for name in sections
+        for line in [line for line in lines if line.section == name] or [Line(name, SECTIONS[name], MISSING)]
+    ]
+
+
+def cells(line: Line) -> list[str]:
+    """A line of a table."""
+    return [line.what, line.measured, line.verdict, line.beside]
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     "demo": demo,
     "destination": destination,
     "simulated": simulated,
     "widening": widening,
+    "speed": speed,
+    "speed-steps": speed_steps,
+    "speed-other": speed_other,
 }
 
 
