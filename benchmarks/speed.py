@@ -81,7 +81,9 @@ def main(arguments: Arguments) -> None:
 
     def save(**more: Any) -> None:
         seconds = time.perf_counter() - began
-        result.update({"machine": machine(), "load": os.getloadavg()[0], **more, **origin.origin(seconds)})
+        found = {key: {**value, "commit": origin.commit()} for key, value in more.items() if key != "rows"}
+        rows = {"rows": more["rows"]} if "rows" in more else {}
+        result.update({"machine": machine(), "load": os.getloadavg()[0], **rows, **found, **origin.origin(seconds)})
         storage.write_json(path, result)
 
     for section in arguments.sections:
@@ -102,16 +104,17 @@ Save = Callable[..., None]
 def step(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
     """One optimiser step, for many shapes, and eager PyTorch beside each shape of one run."""
     shapes = (ON_CPU if jax.default_backend() == "cpu" else ON_GPU)[: arguments.rows]
+    commit = origin.commit() or ""
     rows = {row["name"]: row for row in result["rows"]}
     for shape in shapes:
-        if rows.get(name_of(shape), {}).get("commit") == origin.commit():
+        if rows.get(name_of(shape), {}).get("commit") == commit and not commit.endswith("+"):
             continue  # measured before this benchmark was interrupted
         work = build(shape)
-        row = {**measure(work), "commit": origin.commit()}
+        row = {**measure(work), "commit": commit}
         alone = rows.get(name_of(replace(shape, runs=1)), {})
-        row["baseline_ms"] = alone.get("baseline_ms")
-        if arguments.baseline and row["baseline_ms"] is None:
-            row |= eager(work)
+        if arguments.baseline and (shape.runs == 1 or alone.get("commit") != commit):
+            alone = eager(work)
+        row |= {key: alone.get(key) for key in ("baseline_ms", "baseline_whole_ms")}
         rows[row["name"]] = row
         save(rows=list(rows.values()))
         kept = ("name", "ms_per_step", "ms_per_step_and_run", "floor_ms", "baseline_ms", "compile_s")
@@ -122,8 +125,8 @@ def eager(work: Work) -> dict[str, float | None]:
     """Milliseconds of the same step in eager PyTorch: as the published loop goes, and at its best."""
     try:
         import eager as torch_baseline
-    except ImportError:
-        return {"baseline_ms": None}
+    except (ImportError, SystemExit):  # PyTorch is not here
+        return {"baseline_ms": None, "baseline_whole_ms": None}
     algorithm, settings = find_algorithm(work.shape.algorithm, work.domain), work.shape.settings
     stage = next(one for one in algorithm.stages if one.name == work.shape.stage)
     parts = one_run(start(algorithm, work.problem, np.arange(1)).parts, 0)
@@ -148,7 +151,7 @@ def sampling(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
     """Rollouts a second, and the latency of one rollout and of one step."""
     import sampling as section
 
-    save(sampling=_shown(section.measure()))
+    save(sampling=_shown(section.measure(eager=arguments.baseline)))
 
 
 def streaming(arguments: Arguments, result: dict[str, Any], save: Save) -> None:

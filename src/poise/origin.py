@@ -34,11 +34,17 @@ def hardware() -> str:
 
 
 def commit() -> str | None:
-    """The commit of the source tree, with a + if it was changed since; None outside of one."""
+    """The commit of the source tree, with a + if it was changed since; None outside of one.
+
+    POISE_COMMIT says otherwise, for a copy of the tree on another machine.
+    """
+    told = os.environ.get("POISE_COMMIT")
+    if told:
+        return told
     try:
         return _git("rev-parse", "--short", "HEAD") + ("+" if _git("status", "--porcelain", "-uno") else "")
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("POISE_COMMIT")
+        return None
 
 
 def _git(*words: str) -> str:
