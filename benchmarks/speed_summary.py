@@ -195,7 +195,9 @@ def start_lines(result: Result) -> Iterator[Line]:
     if found := result.get("start"):
         bound = "at most 5 s", found["second_s"] <= 5
         beside = f"first start {seconds(found['first_s'])}"
-        yield Line("start", "second start, Python to trained steps", seconds(found["second_s"]), *bound, beside=beside)
+        yield Line(
+            "start", "second start, Python to the first trained step", seconds(found["second_s"]), *bound, beside=beside
+        )
 
 
 def streaming_lines(result: Result) -> Iterator[Line]:

@@ -120,7 +120,7 @@ def test_a_state_that_cannot_be_is_told_and_forgotten(run, state, message):
         ({"words": {"sped": "slow"}}, "unknown style 'sped'; did you mean 'speed'"),
         ({"words": {"speed": "slwo"}}, "did you mean 'slow'"),
         ({"seed": 7}, "this run has the seeds 0, 1; got 7"),
-        ({"draw": -1}, "a draw lies between"),
+        ({"draw": -1}, "a draw is a whole number between"),
         ({"count": 0}, "at least one part; got a count of 0"),
     ],
 )

@@ -174,7 +174,7 @@ def test_unknown_names_get_a_suggestion(capsys, run, tmp_path):
         (("train", "--seeds", "two"), "Error parsing --seeds"),
         (("train", "--data=mine.npz", "--count", 3, *out), "count is for domains"),
         (("trian",), "unknown command 'trian'; did you mean 'train'"),
-        (("evaluate", run.folder, "--draw", -1), "a draw lies between"),
+        (("evaluate", run.folder, "--draw", -1), "a draw is a whole number between"),
         (("sample", run.folder, "--count", 10**13), "ten million rollouts at a time"),
         (("sample", run.folder, "--style", "speed=slow", "--style", "speed=fast"), "asked for twice"),
         (("sample", run.folder, "--style", "speed=slwo"), "did you mean 'slow'"),

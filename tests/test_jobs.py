@@ -9,7 +9,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from conftest import TINY
+from conftest import TINY, wander
 
 import poise
 from poise import PoiseError, jobs, storage
@@ -149,11 +149,11 @@ def test_the_seed_to_sample_from_is_the_best_on_validation_data(run, monkeypatch
 
 
 MANY = [
-    poise.Experiment(styles=("speed",), count=300, settings=TINY),
-    poise.Experiment(styles=("destination",), count=300, settings=TINY, seeds=2),
-    poise.Experiment(styles=("speed",), count=300, settings=replace(TINY, weights=poise.Weights(style=0.5))),
-    poise.Experiment(styles=("speed", "destination"), count=300, settings=TINY),
-    poise.Experiment(algorithm="rnn-style", styles=("speed",), count=300, settings=TINY),
+    poise.Experiment("rnn", styles=("speed",), count=300, settings=TINY),
+    poise.Experiment("rnn", styles=("destination",), count=300, settings=TINY, seeds=2),
+    poise.Experiment("rnn", styles=("speed",), count=300, settings=replace(TINY, weights=poise.Weights(nld=0.0))),
+    poise.Experiment("rnn", styles=("speed", "destination"), count=300, settings=TINY),
+    poise.Experiment("ctvae", styles=("speed",), count=300, settings=TINY),
 ]
 
 
@@ -191,7 +191,7 @@ def test_what_was_interrupted_together_goes_on_together(monkeypatch, tmp_path):
     def cut_short(*given, **more):
         for count, now in enumerate(fit(*given, **more)):
             yield now
-            if count == 5:  # in the policy's stage
+            if count == 2:
                 raise KeyboardInterrupt
 
     monkeypatch.setattr(jobs, "fit", cut_short)
@@ -203,12 +203,46 @@ def test_what_was_interrupted_together_goes_on_together(monkeypatch, tmp_path):
         np.testing.assert_array_equal(weights(one), weights(other))
 
 
-def test_data_that_do_not_fit_are_streamed_and_train_the_same_way(monkeypatch, tmp_path):
+def test_data_that_do_not_fit_are_streamed_and_where_one_window_holds_all_train_the_same(monkeypatch):
+    whole = poise.train("ctvae", styles=["speed"], count=900, settings=TINY, progress=False)
     monkeypatch.setenv("POISE_MEMORY", "1M")
     sources, fit = [], jobs.fit
     monkeypatch.setattr(
         jobs, "fit", lambda a, s, train, *r, **k: sources.append(type(train).__name__) or fit(a, s, train, *r, **k)
     )
-    run = poise.train("ctvae-style", styles=["speed"], count=900, settings=TINY, progress=False)
+    monkeypatch.setattr(jobs, "WINDOWS_IN_MEMORY", 1)
+    streamed = poise.train("ctvae", styles=["speed"], count=900, settings=TINY, progress=False)
     assert sources == ["Stream"]
-    assert np.isfinite(weights(run)).all()
+    np.testing.assert_allclose(weights(streamed), weights(whole), rtol=1e-4, atol=1e-5)
+
+
+def test_data_in_memory_bring_their_own_dynamics_to_many_experiments():
+    walks = wander(60)
+    odd = poise.Trajectories(walks.states, 3 * np.asarray(walks.actions))  # next state is not state + action
+    style = poise.DOMAINS["basketball"].styles["speed"]
+    assert style.name == "speed"
+    with pytest.raises(PoiseError, match="unknown style 'speed'"):  # a name is a name of the domain, and there is none
+        poise.train_many([poise.Experiment(styles=("speed",), settings=TINY)], odd, progress=False)
+    (run,) = poise.train_many(
+        [poise.Experiment(styles=("speed",), domain="basketball", settings=TINY)], walks, progress=False
+    )
+    assert run.experiment.data == "(in memory)"
+
+
+def test_going_on_at_the_end_of_a_stage_repeats_nothing(monkeypatch, tmp_path):
+    fit = jobs.fit
+
+    def cut_short(*given, **more):
+        for now in fit(*given, **more):
+            yield now
+            if now.stage == "labeler" and now.step == now.steps:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(jobs, "fit", cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        poise.train("ctvae-style", styles=["speed"], count=300, settings=TINY, out=tmp_path, progress=False)
+    monkeypatch.setattr(jobs, "fit", fit)
+    poise.train("ctvae-style", styles=["speed"], count=300, settings=TINY, out=tmp_path, progress=False)
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["stage"], line["step"]) for line in lines] == [(s, n) for s in ("labeler", "policy") for n in (2, 4)]
+    assert all(value is not None for line in lines for values in line["losses"].values() for value in values)

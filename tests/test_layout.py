@@ -7,6 +7,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "poise"
 ORDER = [
     "errors",
     "memory",
+    "program_cache",
     "config",
     "checks",
     "files",
@@ -40,7 +41,6 @@ ORDER = [
     "tasks",
     "records",
     "runs",
-    "program_cache",
     "jobs",
     "plots",
     "report",

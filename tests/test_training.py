@@ -104,6 +104,32 @@ def test_where_memory_is_short_the_runs_are_cut_into_pieces_and_end_the_same(giv
     np.testing.assert_allclose(flat(last.state), flat(base), rtol=1e-4, atol=1e-5)
 
 
+class Windows:
+    """A source of which every window lasts three steps."""
+
+    lasts = 3
+
+    def __init__(self, data):
+        self.data, self.asked = data, []
+
+    def windows(self, first=0):
+        for number in range(first, 99):
+            self.asked.append(number)
+            yield self.data.rows(np.arange(number, number + 20))
+
+
+def test_windows_follow_steps_and_not_chunks(given):
+    problem, data = given
+    ends = []
+    for chunk in (2, 5):
+        source = Windows(data)
+        settings = with_training(policy_steps=7, chunk=chunk)
+        *_, last = fit(COUNTED, start(COUNTED, problem, np.arange(1)), source, data, settings)
+        ends.append(flat(last.state))
+        assert source.asked == [0, 1, 2]
+    np.testing.assert_array_equal(*ends)
+
+
 def test_a_chunk_takes_the_place_of_the_one_before_it_in_memory(given):
     problem, data = given
     chunks = fit(COUNTED, start(COUNTED, problem, np.arange(2)), data, data, with_training(policy_steps=6))

@@ -113,8 +113,8 @@ def _with_classes(labels: np.ndarray, wanted: dict[int, int]) -> np.ndarray:
 
 def check_draw(draw: int) -> int:
     """The draw, if it can seed random numbers."""
-    if not 0 <= draw < 2**31:
-        raise PoiseError(f"a draw lies between 0 and 2^31; got {draw}")
+    if not isinstance(draw, int | np.integer) or not 0 <= draw < 2**31:
+        raise PoiseError(f"a draw is a whole number between 0 and 2^31; got {draw}")
     return draw
 
 

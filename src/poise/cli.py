@@ -18,6 +18,7 @@ import tyro
 from .config import PRESETS, Experiment
 from .errors import PoiseError, unknown
 from .origin import versions
+from .program_cache import use_program_cache
 
 
 @dataclass(frozen=True)
@@ -226,6 +227,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     try:
         arguments = parse(words)
+        use_program_cache()
         COMMANDS[type(arguments)](arguments)
     except PoiseError as error:
         print(f"poise: {error}", file=sys.stderr)

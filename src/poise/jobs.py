@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,13 @@ from .config import Experiment, Settings
 from .domains import Domain, find_domain
 from .errors import PoiseError
 from .evaluation import check
+from .files import clear_errors
 from .labeling import label_all, label_space
-from .memory import fits_on_device
+from .memory import fits_on_device, total_memory
 from .models import Statistics
 from .program_cache import use_program_cache
-from .runs import Run, clear_errors, load_run, make_folder, seeds_of, write_config, write_result
+from .records import make_folder, write_config
+from .runs import Run, load_run, seeds_of, write_result
 from .streaming import WINDOW, Stream
 from .tasks import IN_MEMORY, Task, as_style, named_domain, prepare, prepare_all
 from .training import Data, Each, Progress, Source, State, begin, fit, make_optimiser, one_run, running, start
@@ -39,6 +42,7 @@ from .widening import widened
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 WRITING_SHARE = 20  # checkpoints of many runs may take one part in so many of the time
 STARTS_KEPT = 1_000
+WINDOWS_IN_MEMORY = 16  # a window of streamed data is no larger than memory over this number
 
 
 def train(
@@ -60,6 +64,7 @@ def train(
     With `out`, everything is saved in that folder as training goes on, and the same call resumes what was interrupted.
     `more` are fields of `Experiment`: seeds, classes, test, split_by, count.
     """
+    use_program_cache()
     in_memory = isinstance(data, Trajectories | Splits)
     if not in_memory and not isinstance(data, str | Path | None):
         raise PoiseError(f"data are a name, a path or poise.Trajectories(states); got a {type(data).__name__}")
@@ -90,6 +95,7 @@ def train_many(
     They may differ in anything; those that differ in seeds, styles, thresholds and weights alone are trained at once.
     With `out`, each has a folder of its own there (000, 001, ...), and the same call resumes what was interrupted.
     """
+    use_program_cache()
     tasks = prepare_all(experiments, data, progress)
     outs = [None if out is None else Path(out) / f"{number:03}" for number in range(len(tasks))]
     return train_tasks(tasks, outs, progress)
@@ -108,7 +114,6 @@ def train_tasks(
     Tasks whose shapes agree are trained at once: they may differ in seeds, styles, thresholds, labels and weights. Each
     has a folder of its own, or none; in a folder, what is done is loaded and what was interrupted goes on.
     """
-    use_program_cache()
     folders = [None if out is None else make_folder(Path(out)) for out in outs or [None] * len(tasks)]
     if len(folders) != len(tasks):
         raise PoiseError(f"every task has a folder of its own, or none; got {len(tasks)} tasks, {len(folders)} folders")
@@ -157,21 +162,24 @@ def _train(jobs: list[_Job], progress: bool, title: str) -> list[Run]:
         for name in settings.weights.by_name()
     }
     each = Each(weights, jnp.asarray(_distinct(jobs)[1]))
-    bar = _Bar(f"{title}{task.experiment.algorithm}", progress)
+    bar, pace = _Bar(f"{title}{task.experiment.algorithm}", progress), _Pace()
+    ends = list(itertools.accumulate(len(job.seeds) for job in jobs))
     with contextlib.closing(bar):
         for now in fit(algorithm, state, train, validation, settings, each=each, stage=stage, wide=wide):
-            state, first = now.state, 0
+            state, stopped = now.state, np.asarray(now.state.stopped)
             bar.show(now)
-            for job in jobs:
-                job.write(_cut(now, first, len(job.seeds)))
-                first += len(job.seeds)
+            with pace.writing(now.step == now.steps) as due:  # all at the same step, so that they can go on together
+                for job, end in zip(jobs, ends, strict=True):
+                    rows = slice(end - len(job.seeds), end)
+                    job.write(now, rows, stopped[rows])
+                    if due and now.losses:
+                        job.save(now, _runs(state, rows))
             if not running(state).any():
                 raise PoiseError(
                     f"no seed has a finite loss any more (the first stopped at {jobs[0].stopped[0]}); "
                     "try a smaller --settings.training.learning-rate in another --out"
                 )
-    ends = list(itertools.accumulate(len(job.seeds) for job in jobs))
-    return [job.finish(_runs(state, end - len(job.seeds), end)) for job, end in zip(jobs, ends, strict=True)]
+    return [job.finish(_runs(state, slice(end - len(job.seeds), end))) for job, end in zip(jobs, ends, strict=True)]
 
 
 def _data(jobs: list[_Job], progress: bool) -> tuple[Source, Data, Source | None]:
@@ -179,7 +187,7 @@ def _data(jobs: list[_Job], progress: bool) -> tuple[Source, Data, Source | None
     task, different = jobs[0].task, _distinct(jobs)[0]
     splits, training = task.splits, task.experiment.settings.training
     labels = np.stack([job.task.labels for job in different])
-    validation = Data.of(splits.validation, np.stack([job.validation_labels(progress) for job in different]))
+    validation = Data.of(splits.validation, np.stack([job.validation_labels for job in different]))
 
     def widen(demonstrations: Trajectories, labels: np.ndarray, seed: int = 0) -> tuple[Trajectories, np.ndarray]:
         return widened(
@@ -187,9 +195,10 @@ def _data(jobs: list[_Job], progress: bool) -> tuple[Source, Data, Source | None
         )
 
     needs_wide = any(stage.wide and training.steps(stage.name) for stage in task.algorithm.stages) and training.widen
-    size = splits.train.nbytes * (3 if needs_wide else 1)  # the copies come on top
+    size = (splits.train.nbytes + labels.nbytes) * (3 if needs_wide else 1)  # the copies come on top
     if splits.train.on_disk() or not fits_on_device(size):
-        rows = max(WINDOW, 2 * training.batch)
+        a_row = (splits.train.nbytes + labels.nbytes) // len(splits.train)
+        rows = max(2 * training.batch, min(WINDOW, total_memory() // (WINDOWS_IN_MEMORY * a_row)))
         wide = Stream(splits.train, labels, rows, seed=1, widen=widen) if needs_wide else None
         return Stream(splits.train, labels, rows), validation, wide
     return Data.of(splits.train, labels), validation, Data.of(*widen(splits.train, labels)) if needs_wide else None
@@ -215,8 +224,7 @@ class _Job:
         self.task, self.folder = task, folder
         self.seeds = seeds_of(task.experiment)
         self.stopped: list[str | None] = [None] * len(self.seeds)
-        self.began = self.saved = time.perf_counter()
-        self.earlier, self.writing = 0.0, 0.0
+        self.began, self.earlier = time.perf_counter(), 0.0
         self.position = self._read_position()
 
     @property
@@ -239,13 +247,14 @@ class _Job:
         assert self.folder is not None
         return storage.read_tree(self.folder / "checkpoint.safetensors", like)
 
-    def validation_labels(self, progress: bool = False) -> np.ndarray:
+    @functools.cached_property
+    def validation_labels(self) -> np.ndarray:
         """The labels of validation demonstrations."""
-        return label_all(self.task.styles, self.task.splits.validation, progress)
+        return label_all(self.task.styles, self.task.splits.validation)
 
-    def write(self, now: Progress) -> None:
-        """Keeps one chunk's figures; saves the state every few seconds and at a stage's end."""
-        for run, step in enumerate(np.asarray(now.state.stopped)):
+    def write(self, now: Progress, rows: slice, stopped: np.ndarray) -> None:
+        """Keeps one chunk's figures of its own runs, and says which of them had to stop."""
+        for run, step in enumerate(stopped):
             if step >= 0 and self.stopped[run] is None:
                 self.stopped[run] = f"{now.stage} step {step}"
                 message = f"seed {self.seeds[run]} stopped at {self.stopped[run]}: its loss is not finite"
@@ -257,22 +266,21 @@ class _Job:
             "number": now.number,
             "step": now.step,
             "seconds": round(self.seconds, 2),
-            "losses": _plain(now.losses),
-            "validation": _plain(now.validation),
+            "losses": _plain(now.losses, rows),
+            "validation": _plain(now.validation, rows),
         }
         with clear_errors(self.folder / "metrics.jsonl"), open(self.folder / "metrics.jsonl", "a") as file:
             file.write(json.dumps(line) + "\n")
-        pause = max(SECONDS_BETWEEN_CHECKPOINTS, WRITING_SHARE * self.writing)
-        if now.step == now.steps or time.perf_counter() - self.saved > pause:
+
+    def save(self, now: Progress, state: State) -> None:
+        """Writes its checkpoint."""
+        if self.folder is not None:
             notes = {"stage": now.number, "step": now.step, "stopped": self.stopped, "seconds": self.seconds}
-            began = time.perf_counter()
-            storage.write_tree(self.folder / "checkpoint.safetensors", now.state, notes)
-            self.saved = time.perf_counter()
-            self.writing = self.saved - began
+            storage.write_tree(self.folder / "checkpoint.safetensors", state, notes)
 
     def finish(self, state: State) -> Run:
         """The trained run; the seed to sample from is chosen on validation demonstrations."""
-        task, labels = self.task, self.validation_labels()
+        task, labels = self.task, self.validation_labels
         kept = task.splits.validation[:STARTS_KEPT]
         starts = Trajectories(kept.states, kept.actions, kept.lengths, {"labels": labels[:STARTS_KEPT]})
         joint = _joint(task, state, starts)
@@ -320,6 +328,23 @@ class _Job:
         return position
 
 
+class _Pace:
+    """Decides when checkpoints are due, so that writing them takes a small part of the time."""
+
+    def __init__(self):
+        self.saved, self.spent = time.perf_counter(), 0.0
+
+    @contextlib.contextmanager
+    def writing(self, surely: bool) -> Iterator[bool]:
+        """Whether they are due now; measures how long writing them takes."""
+        began = time.perf_counter()
+        due = surely or began - self.saved > max(SECONDS_BETWEEN_CHECKPOINTS, WRITING_SHARE * self.spent)
+        yield due
+        if due:
+            self.saved = time.perf_counter()
+            self.spent = self.saved - began
+
+
 class _Bar:
     """Progress on the screen."""
 
@@ -349,17 +374,11 @@ class _Bar:
         self.bar.close()
 
 
-def _cut(now: Progress, first: int, count: int) -> Progress:
-    """What a chunk did to some of its runs."""
-    losses, checks = ({k: v[first : first + count] for k, v in named.items()} for named in (now.losses, now.validation))
-    return now._replace(losses=losses, validation=checks, state=_runs(now.state, first, first + count))
-
-
-def _runs(state: State, first: int, last: int) -> State:
+def _runs(state: State, rows: slice) -> State:
     """The state of some runs."""
-    if len(state.step) == last - first:
+    if len(state.step) == rows.stop - rows.start:
         return state
-    return jax.tree.map(lambda x: x[first:last] if eqx.is_array(x) else x, state)
+    return jax.tree.map(lambda x: x[rows] if eqx.is_array(x) else x, state)
 
 
 def _joint(task: Task, state: State, starts: Trajectories) -> np.ndarray:
@@ -378,8 +397,10 @@ def _mean(values: np.ndarray) -> float:
     return float(finite.mean()) if len(finite) else float("nan")
 
 
-def _plain(named: dict[str, np.ndarray]) -> dict[str, list[float | None]]:
+def _plain(named: dict[str, np.ndarray], rows: slice) -> dict[str, list[float | None]]:
     return {
-        name: [float(np.format_float_positional(v, 7, fractional=False)) if np.isfinite(v) else None for v in values]
+        name: [
+            float(np.format_float_positional(v, 7, fractional=False)) if np.isfinite(v) else None for v in values[rows]
+        ]
         for name, values in named.items()
     }

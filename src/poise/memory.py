@@ -22,12 +22,21 @@ def device_memory() -> int:
     stats = jax.devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return stats["bytes_limit"] - stats.get("bytes_in_use", 0)
-    return _host_memory()
+    return _host_memory() // len(jax.local_devices())
+
+
+def total_memory() -> int:
+    """Bytes of the device that trains, free or not, so that what depends on it is the same the next time."""
+    told = os.environ.get("POISE_MEMORY")
+    if told is not None:
+        return _bytes(told)
+    stats = jax.devices()[0].memory_stats()
+    return stats["bytes_limit"] if stats and "bytes_limit" in stats else _host_memory(available=False)
 
 
 def fits_on_device(size: int) -> bool:
     """Whether data of so many bytes go to the device as a whole."""
-    return size * SHARE <= device_memory()
+    return size * SHARE <= total_memory()
 
 
 def _bytes(text: str) -> int:
@@ -37,11 +46,11 @@ def _bytes(text: str) -> int:
     return int(float(found[1]) * UNITS[found[2]])
 
 
-def _host_memory() -> int:
-    """What Linux says is available, or a container is allowed; elsewhere, all memory."""
+def _host_memory(available: bool = True) -> int:
+    """What Linux says is available, or a container is allowed; elsewhere, or if not asked for, all memory."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path, pattern, unit in (
-        ("/proc/meminfo", r"^MemAvailable:\s+(\d+) kB", 1024),
+        ("/proc/meminfo", r"^MemAvailable:\s+(\d+) kB" if available else r"^MemTotal:\s+(\d+) kB", 1024),
         ("/sys/fs/cgroup/memory.max", r"^(\d+)$", 1),
     ):
         text = Path(path).read_text() if Path(path).exists() else ""

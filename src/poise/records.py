@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from . import config, origin, storage
 from .config import Experiment
 from .domains import DOMAINS, Domain, find_domain, integrator, plain
 from .errors import PoiseError
+from .files import clear_errors
 from .labeling import LabelingFunction, load_style
 from .trajectories import Trajectories
 
@@ -35,15 +35,6 @@ def make_folder(folder: Path) -> Path:
     with clear_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-@contextlib.contextmanager
-def clear_errors(path: Path):
-    """Says in one line that a file cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise PoiseError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def write_config(folder: Path, experiment: Experiment, styles, domain: Domain, fingerprint: str | None) -> None:

@@ -28,7 +28,7 @@ from .evaluation import ROLLOUTS, Checked, Report, base_rates, judge, score_seed
 from .labeling import LabelingFunction, label_all, label_space, load_style
 from .losses import Parts
 from .models import Standardizer, Statistics
-from .records import clear_errors as clear_errors  # for jobs
+from .program_cache import use_program_cache
 from .records import describe, find_path, make_folder, read_config, restore_domain, restore_style, write_config
 from .rollout import roll
 from .tasks import check_sizes, fingerprint, load_splits
@@ -220,6 +220,7 @@ def load_run(folder: str | Path, styles: Sequence[str | LabelingFunction] = (), 
     A style from a file that has moved since can be given anew, as file.py:function or as itself; a domain of the
     user's own must be.
     """
+    use_program_cache()
     folder = Path(folder)
     if not folder.is_dir():
         raise PoiseError(f"no such run folder: {folder}")

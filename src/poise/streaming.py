@@ -5,7 +5,7 @@ A window is a function of its number alone, so training that was interrupted goe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
@@ -39,6 +39,8 @@ class Stream:
     rows: int = WINDOW
     seed: int = 0
     widen: Widen | None = None
+    lasts: int = 100
+    """Steps that a window lasts; like the rows of a window, part of what the result depends on."""
 
     def __post_init__(self):
         if self.labels.shape[-2] != len(self.demonstrations):
@@ -49,7 +51,7 @@ class Stream:
         if self.rows < 2:
             raise PoiseError(f"a window has at least 2 rows; got {self.rows}")
 
-    def windows(self, first: int = 0) -> Iterator[Data]:
+    def windows(self, first: int = 0) -> Generator[Data, None, None]:
         """Window after window, from this number on, without end; the next ones are read in the background meanwhile.
 
         What goes wrong there is raised here. Closing the iterator, or forgetting it, ends the reading.

@@ -100,6 +100,8 @@ def prepare_all(
     known: dict[tuple, Task] = {}
     tasks = []
     for experiment in experiments:
+        if data is not None:
+            experiment = replace(experiment, data=IN_MEMORY)
         key = experiment.data, experiment.count, experiment.domain, experiment.test, experiment.split_by
         if key in known:
             same = known[key]

@@ -7,9 +7,9 @@ cut into chunks, or interrupted and resumed, changes nothing; nor does in whose 
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -54,16 +54,25 @@ class Data(NamedTuple):
         demonstrations, _ = Data(self.demonstrations, several[0]).rows(rows)
         return Batch(demonstrations, several[chosen, rows])
 
-    def windows(self, first: int = 0) -> Iterator[Data]:
-        """What each chunk of steps draws its batches from: always all of it."""
-        return itertools.repeat(self)
+    @property
+    def lasts(self) -> int | None:
+        """Steps that a window lasts: for ever."""
+        return None
+
+    def windows(self, first: int = 0) -> Generator[Data, None, None]:
+        """What steps draw their batches from: always all of it."""
+        while True:
+            yield self
 
 
 @runtime_checkable
 class Source(Protocol):
     """Where batches come from: `Data` that are on the device, or a `Stream` of windows that follow one another."""
 
-    def windows(self, first: int = 0) -> Iterator[Data]: ...
+    @property
+    def lasts(self) -> int | None: ...
+
+    def windows(self, first: int = 0) -> Generator[Data, None, None]: ...
 
 
 class Each(NamedTuple):
@@ -163,15 +172,17 @@ def fit(
         arrays, static = eqx.partition(state, eqx.is_array)
         arrays, ours, seen = axis.fill(arrays), axis.fill(each), axis.share(checked)
         run_chunk = compile_stage(current, optimiser, settings, axis, static)
-        for data in source.windows(done // chunk):
-            count = min(chunk - done % chunk, steps - done)
-            arrays, losses, checks = run_chunk((axis.share(data), seen, jnp.asarray(count), ours), arrays)
-            done += count
-            losses, checks = axis.cut(jax.device_get((losses, checks)))
-            state = eqx.combine(axis.cut(arrays), static)
-            yield Progress(current.name, number, done, steps, losses, checks, state, axis)
-            if done >= steps:
-                break
+        lasts, shared = source.lasts or steps, None
+        with contextlib.closing(source.windows(done // lasts)) as windows:
+            while done < steps:
+                if shared is None or done % lasts == 0:
+                    shared = axis.share(next(windows))
+                count = min(chunk - done % chunk, lasts - done % lasts, steps - done)
+                arrays, losses, checks = run_chunk((shared, seen, jnp.asarray(count), ours), arrays)
+                done += count
+                losses, checks = axis.cut(jax.device_get((losses, checks)))
+                state = eqx.combine(axis.cut(arrays), static)
+                yield Progress(current.name, number, done, steps, losses, checks, state, axis)
 
 
 def begin(state: State, stage: Stage, optimiser: optax.GradientTransformation) -> State:

@@ -7,6 +7,7 @@ and add up in float32; everything else is float32.
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import Any
 
@@ -24,11 +25,12 @@ except ImportError:
 
 ROWS = 32  # of a batch in one program
 WARPS = 8
+WIDEST = 256  # of a layer, so that its matrix fits into the memory of a program
 
 
 def available() -> bool:
-    """Whether what is compiled now runs where these kernels do."""
-    return triton is not None and jax.default_backend() == "gpu"
+    """Whether what is compiled now runs where these kernels do; POISE_KERNELS=0 switches them off."""
+    return triton is not None and jax.default_backend() == "gpu" and os.environ.get("POISE_KERNELS") != "0"
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(4,))

@@ -101,7 +101,7 @@ class _Back:
 
     def __init__(self, perturbed, given, step):
         linears, others, carry, xs = given
-        late = {i: linears[i] for i, flags in perturbed[0].items() if flags.weight}
+        late = {i: linears[i] for i, flags in perturbed[0].items() if flags.weight or flags.bias}
         self.others, fixed = eqx.partition(others, perturbed[1])
 
         def one_step(carry, x):

@@ -98,7 +98,7 @@ def read(grus: list[GRU], sequences: list[Sequence], masks: list[Mask]) -> list[
 
 def _read_as_one(linear: Linear, projected: Array, real: Array) -> Array:
     """The memories of several GRUs, with one product a step for all of them, or none but a kernel's."""
-    if kernels.available():
+    if kernels.available() and linear.weight.shape[1] <= kernels.WIDEST:
         low = projected.astype(jnp.bfloat16)  # half the memory to read and write
         return cast(Array, kernels.recur(linear.weight, linear.bias, low, real))
     empty = jnp.zeros((*projected.shape[1:3], projected.shape[-1] // 3))

@@ -19,11 +19,10 @@ from jaxtyping import Float
 
 from ..errors import PoiseError
 from ..trajectories import Array
-from .kernels import available, block, dot, fill, gate, gate_back, launch, rows_of, width_of
+from .kernels import WIDEST, available, block, dot, fill, gate, gate_back, launch, rows_of, width_of
 from .layers import LOG_SIGMA
 from .policies import Decoder, Ready
 
-WIDEST = 256  # of a layer, so that its matrix fits into the memory of a program
 LONGEST = 16  # state or action
 FINE = None  # what a matrix unit makes of float32: TF32
 
