@@ -124,9 +124,11 @@ def speed() -> str:
     for machine, result in speed_results().items():
         rows.append([f"**{result['hardware'] if result else machine}**", "" if result else MISSING, "", ""])
         if result:
-            wanted = list(SECTIONS) if on_cpu(result) else ["step", "style"]
+            wanted = list(SECTIONS) if on_cpu(result) else ["step"]
             rows += [cells(line) for line in lines_with_gaps(result, wanted) if not line.minor]
-            notes.append(f"{origin(result)}.")
+            parts = [*result["rows"], *(part for part in result.values() if isinstance(part, dict))]
+            commits = sorted({part["commit"] for part in parts if "commit" in part} | {result["commit"]})
+            notes.append(f"`make bench`, {result['hardware']}, measured at commits {', '.join(commits)}.")
     notes.append(
         "Limits were set beforehand. The published code was timed once, beforehand; eager PyTorch in this command."
     )

@@ -337,3 +337,9 @@ def by_hand(data: Trajectories) -> list[np.ndarray]:
     states, actions, real = (np.asarray(x, np.float64) for x in (data.states, data.actions, data.mask))
     taken = (states[:, 1:], actions, np.diff(states, axis=1))
     return [f(x[real > 0], axis=0) for x in taken for f in (np.mean, np.std)]
+
+
+def test_a_writer_takes_trajectories(tmp_path):
+    said = r"a writer takes poise.Trajectories\(states\); got a ndarray"
+    with pytest.raises(PoiseError, match=said), Writer(tmp_path / "new") as out:
+        out.add(np.zeros((3, 4, 2)))

@@ -138,11 +138,11 @@ class Experiment:
     algorithm: str = "ctvae-style"
     """A row of the table of algorithms: tvae, ctvae, rnn, ctvae-style, rnn-style."""
     data: str = "basketball"
-    """Demonstrations: the name of a domain that makes its own, or the path of an .npz."""
+    """Demonstrations: the name of a domain that makes its own, or the path of an .npz or of a folder of .npy."""
     domain: str | None = None
     """Where styles, units and presets come from when `data` is a path (for example: basketball)."""
     test: str | None = None
-    """An .npz of test demonstrations; without one, a tenth of the data is set aside."""
+    """An .npz (or a folder) of test demonstrations; without one, a tenth of the data is set aside."""
     split_by: str | None = None
     """A column of the .npz (game, player) whose groups are never torn apart by the split."""
     count: int | None = None

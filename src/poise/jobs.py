@@ -131,7 +131,12 @@ def train_tasks(
             waiting[number] = _Job(task, folder)
         groups = group(list(waiting.values()))
         for done, jobs in enumerate(groups, start=1):
-            trained = _train(jobs, progress, f"{done}/{len(groups)} " if len(groups) > 1 else "")
+            try:
+                trained = _train(jobs, progress, f"{done}/{len(groups)} " if len(groups) > 1 else "")
+            except KeyboardInterrupt:
+                if progress and any(folders):
+                    tqdm.write("interrupted; the same call goes on from the last checkpoint", file=sys.stderr)
+                raise
             runs |= {n: run for job, run in zip(jobs, trained, strict=True) for n, j in waiting.items() if j is job}
     return [runs[number] for number in range(len(tasks))]
 
@@ -156,7 +161,9 @@ def _train(jobs: list[_Job], progress: bool, title: str) -> list[Run]:
         lambda *each: jnp.concatenate(each) if eqx.is_array(each[0]) else each[0],
         *(job.state(statistics) for job in jobs),
     )
-    train, validation, wide = _data(jobs, progress)
+    train, validation, wide = _data(jobs)
+    if progress and isinstance(train, Stream):
+        tqdm.write(f"the demonstrations are streamed, in windows of {train.rows}", file=sys.stderr)
     weights: dict[str, Array] = {
         name: jnp.asarray([job.task.experiment.settings.weights.by_name()[name] for job in jobs for _ in job.seeds])
         for name in settings.weights.by_name()
@@ -182,7 +189,7 @@ def _train(jobs: list[_Job], progress: bool, title: str) -> list[Run]:
     return [job.finish(_runs(state, slice(end - len(job.seeds), end))) for job, end in zip(jobs, ends, strict=True)]
 
 
-def _data(jobs: list[_Job], progress: bool) -> tuple[Source, Data, Source | None]:
+def _data(jobs: list[_Job]) -> tuple[Source, Data, Source | None]:
     """What jobs of one shape train on, what they are validated on, and what their labelers see."""
     task, different = jobs[0].task, _distinct(jobs)[0]
     splits, training = task.splits, task.experiment.settings.training

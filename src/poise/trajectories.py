@@ -187,8 +187,10 @@ class Writer:
         if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
             raise PoiseError(f"{self.folder} is there already and not an empty folder; name another or delete it")
 
-    def add(self, trajectories: Trajectories) -> None:
+    def add(self, trajectories: Any) -> None:
         """Appends these."""
+        if not isinstance(trajectories, Trajectories):
+            raise PoiseError(f"a writer takes poise.Trajectories(states); got a {type(trajectories).__name__}")
         values = {name: np.asarray(getattr(trajectories, name)) for name in NAMES}
         with clear_errors(self.folder):
             if not self._arrays:
