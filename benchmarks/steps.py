@@ -142,13 +142,16 @@ def name_of(shape: Shape) -> str:
 
 
 def floor_of(work: Work) -> dict[str, float]:
-    """Milliseconds below which no program gets one step of one run, its arithmetic, and its chain of products."""
+    """An estimate of the fewest milliseconds for one step of one run, its arithmetic, and its chain of products."""
     shape, network = work.shape, work.shape.settings.network
     statistics, labels = work.problem.statistics, work.problem.space.width
     states, actions = statistics.state.mean.size, statistics.action.mean.size
     rows, hidden, T = shape.batch * shape.steps, network.hidden, shape.steps
     recurrent = network.decoder == "recurrent"
-    gru = lambda inputs: 2 * rows * (inputs + hidden) * 3 * hidden  # noqa: E731
+
+    def gru(inputs: int) -> int:
+        return 2 * rows * (inputs + hidden) * 3 * hidden
+
     seen = states + actions
     latent = network.latent if "tvae" in shape.algorithm else 0
     widths = (

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Int
 from .domains import Domain
 from .labeling import LabelingFunction, label_all
 from .losses import Parts
-from .rollout import roll
+from .rollout import environment_of, simulate
 from .trajectories import Trajectories
 
 FEW = 30  # held-out demonstrations below which figures say little
@@ -170,7 +170,8 @@ def check(
     key,
 ) -> Checked:
     """Rollouts from the first states of `starts` with the wanted labels, checked by the true labeling functions."""
-    made = roll(parts, domain, starts.starts, wanted, starts.lengths, starts.steps, key=key)
+    environment = environment_of(domain, parts)
+    made = simulate(parts["policy"], environment, starts.starts, wanted, starts.lengths, starts.steps, key=key)
     return judge(styles, made, wanted)
 
 

@@ -119,7 +119,7 @@ def train_tasks(
         raise PoiseError(f"every task has a folder of its own, or none; got {len(tasks)} tasks, {len(folders)} folders")
     runs: dict[int, Run] = {}
     with contextlib.ExitStack() as stack:
-        waiting: dict[int, _Job] = {}
+        waiting: list[_Job] = []
         for number, (task, folder) in enumerate(zip(tasks, folders, strict=True)):
             if folder is not None:
                 stack.enter_context(storage.lock(folder))
@@ -128,8 +128,8 @@ def train_tasks(
                     (folder / "checkpoint.safetensors").unlink(missing_ok=True)
                     runs[number] = replace(load_run(folder, task.styles, task.domain), _splits=task.splits)
                     continue
-            waiting[number] = _Job(task, folder)
-        groups = group(list(waiting.values()))
+            waiting.append(_Job(number, task, folder))
+        groups = _group(waiting)
         for done, jobs in enumerate(groups, start=1):
             try:
                 trained = _train(jobs, progress, f"{done}/{len(groups)} " if len(groups) > 1 else "")
@@ -137,11 +137,11 @@ def train_tasks(
                 if progress and any(folders):
                     tqdm.write("interrupted; the same call goes on from the last checkpoint", file=sys.stderr)
                 raise
-            runs |= {n: run for job, run in zip(jobs, trained, strict=True) for n, j in waiting.items() if j is job}
+            runs |= {job.number: run for job, run in zip(jobs, trained, strict=True)}
     return [runs[number] for number in range(len(tasks))]
 
 
-def group(jobs: Sequence[_Job]) -> list[list[_Job]]:
+def _group(jobs: Sequence[_Job]) -> list[list[_Job]]:
     """The jobs that one program can train, together."""
     found: dict[Any, list[_Job]] = {}
     for job in jobs:
@@ -227,8 +227,8 @@ def _distinct(jobs: list[_Job]) -> tuple[list[_Job], list[int]]:
 class _Job:
     """One task on its way: where it stands, and its metrics and checkpoints in its folder."""
 
-    def __init__(self, task: Task, folder: Path | None):
-        self.task, self.folder = task, folder
+    def __init__(self, number: int, task: Task, folder: Path | None):
+        self.number, self.task, self.folder = number, task, folder
         self.seeds = seeds_of(task.experiment)
         self.stopped: list[str | None] = [None] * len(self.seeds)
         self.began, self.earlier = time.perf_counter(), 0.0

@@ -62,19 +62,9 @@ PIECE = 4_096
 """Rollouts that one program makes at a time: enough to fill a GPU, and a bound on memory."""
 
 
-def roll(
-    parts: Mapping[str, Any],
-    domain: base.Domain,
-    starts: Float[Array, "batch S"],
-    labels: Shaped[Array, "batch M"],
-    lengths: Int[Array, " batch"],
-    steps: int,
-    *,
-    key: PRNGKeyArray,
-) -> Trajectories:
-    """Rollouts of trained parts in their domain's environment, or in the dynamics part where it has none."""
-    environment = domain.environment or parts["dynamics"]
-    return simulate(parts["policy"], environment, starts, labels, lengths, steps, key=key)
+def environment_of(domain: base.Domain, parts: Mapping[str, Any]) -> Dynamics | base.Transition:
+    """Where trained parts are rolled out: in their domain's environment, or in the dynamics part where it has none."""
+    return domain.environment or parts["dynamics"]
 
 
 def simulate(

@@ -30,7 +30,7 @@ from .losses import Parts
 from .models import Standardizer, Statistics
 from .program_cache import use_program_cache
 from .records import describe, find_path, make_folder, read_config, restore_domain, restore_style, write_config
-from .rollout import roll
+from .rollout import environment_of, simulate
 from .tasks import check_sizes, fingerprint, load_splits
 from .training import one_run, start
 from .trajectories import Splits, Trajectories
@@ -175,7 +175,8 @@ class Run:
         if start is not None or steps is not None:
             lengths = np.full(count, steps or self.starts.steps, np.int32)
         parts, steps = self._parts_of(self._place(seed)), steps or self.starts.steps
-        return roll(parts, self.domain, starts, labels, lengths, steps, key=jax.random.key(draw)), labels
+        policy, environment = parts["policy"], environment_of(self.domain, parts)
+        return simulate(policy, environment, starts, labels, lengths, steps, key=jax.random.key(draw)), labels
 
     @functools.cached_property
     def _parts_of(self) -> Callable[[int], Parts]:
