@@ -21,13 +21,16 @@ import numpy as np
 from poise.algorithms import Problem, find_algorithm
 from poise.axis import Axis
 from poise.config import PRESETS, Settings
+from poise.cores import use_cores
 from poise.domains import Domain, find_domain
 from poise.labeling import Categories, LabelSpace, label_all, label_space
 from poise.models import Statistics
+from poise.models.layers import on_cpu
 from poise.training import Data, Each, begin, compile_stage, make_optimiser, start
 from poise.trajectories import Trajectories
 
 DEMONSTRATIONS = 8_192
+use_cores()
 
 
 @dataclass(frozen=True)
@@ -95,11 +98,12 @@ def measure(work: Work, least: int = 10, seconds: float = 2.0, repeats: int = 3)
     stage = next(one for one in algorithm.stages if one.name == shape.stage)
     optimiser = make_optimiser(stage, settings.training)
     state = begin(start(algorithm, work.problem, np.arange(shape.runs)), stage, optimiser)
-    axis = Axis.over(shape.runs, jax.local_devices()[:1])
+    axis = Axis.over(shape.runs, None if on_cpu() else jax.local_devices()[:1], batch=shape.batch)
     arrays, static = eqx.partition(state, eqx.is_array)
     data = Data.of(work.demonstrations, work.labels)
-    checked = data.rows(np.arange(2))  # validation costs nothing here: it is not part of a step
-    each, run = Each.alike(shape.runs, settings), compile_stage(stage, optimiser, settings, axis, static)
+    data, checked = axis.share((data, data.rows(np.arange(2))))  # validation costs little here: it is no part of a step
+    each, arrays = axis.fill((Each.alike(shape.runs, settings), arrays))
+    run = compile_stage(stage, optimiser, settings, axis, static)
 
     def steps(count: int) -> float:
         nonlocal arrays

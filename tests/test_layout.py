@@ -8,6 +8,7 @@ ORDER = [
     "errors",
     "memory",
     "program_cache",
+    "cores",
     "config",
     "checks",
     "files",

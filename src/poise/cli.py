@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import tyro
 
 from .config import PRESETS, Experiment
+from .cores import use_cores
 from .errors import PoiseError, unknown
 from .origin import versions
 from .program_cache import use_program_cache
@@ -228,6 +229,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         arguments = parse(words)
         use_program_cache()
+        use_cores()
         COMMANDS[type(arguments)](arguments)
     except PoiseError as error:
         print(f"poise: {error}", file=sys.stderr)

@@ -23,6 +23,7 @@ from tqdm import tqdm
 from . import storage
 from .algorithms import Problem
 from .config import Experiment, Settings
+from .cores import use_cores
 from .domains import Domain, find_domain
 from .errors import PoiseError
 from .evaluation import check
@@ -65,6 +66,7 @@ def train(
     `more` are fields of `Experiment`: seeds, classes, test, split_by, count.
     """
     use_program_cache()
+    use_cores()
     in_memory = isinstance(data, Trajectories | Splits)
     if not in_memory and not isinstance(data, str | Path | None):
         raise PoiseError(f"data are a name, a path or poise.Trajectories(states); got a {type(data).__name__}")
@@ -96,6 +98,7 @@ def train_many(
     With `out`, each has a folder of its own there (000, 001, ...), and the same call resumes what was interrupted.
     """
     use_program_cache()
+    use_cores()
     tasks = prepare_all(experiments, data, progress)
     outs = [None if out is None else Path(out) / f"{number:03}" for number in range(len(tasks))]
     return train_tasks(tasks, outs, progress)

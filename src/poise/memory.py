@@ -31,7 +31,9 @@ def total_memory() -> int:
     if told is not None:
         return _bytes(told)
     stats = jax.devices()[0].memory_stats()
-    return stats["bytes_limit"] if stats and "bytes_limit" in stats else _host_memory(available=False)
+    if stats and "bytes_limit" in stats:
+        return stats["bytes_limit"]
+    return _host_memory(available=False) // len(jax.local_devices())
 
 
 def fits_on_device(size: int) -> bool:

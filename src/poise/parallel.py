@@ -28,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from .cores import use_cores
 from .errors import PoiseError
 from .trajectories import Trajectories
 
@@ -103,6 +104,7 @@ def map_traced(
 
     All pieces have one size, a power of two, and so one program: the last one also takes rows that are done already.
     """
+    use_cores()  # before JAX begins: it may be here that it does
     size = min(_fitting(PIECE, states, actions), max(FEW, 1 << (len(rows) - 1).bit_length()))
     waiting = []
     for first in range(0, len(rows), size):

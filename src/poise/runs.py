@@ -22,6 +22,7 @@ from . import config, origin, storage
 from .acting import Actor, Words, check_draw, check_state, draw_labels, find_classes
 from .algorithms import Problem, find_algorithm
 from .config import Experiment
+from .cores import use_cores
 from .domains import Domain
 from .errors import PoiseError, unknown
 from .evaluation import ROLLOUTS, Checked, Report, base_rates, judge, score_seed
@@ -222,6 +223,7 @@ def load_run(folder: str | Path, styles: Sequence[str | LabelingFunction] = (), 
     user's own must be.
     """
     use_program_cache()
+    use_cores()
     folder = Path(folder)
     if not folder.is_dir():
         raise PoiseError(f"no such run folder: {folder}")

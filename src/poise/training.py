@@ -167,7 +167,8 @@ def fit(
         if state.optimiser is None or number > stage:
             state = begin(state, current, optimiser)
         done, chunk = int(state.step[0]), settings.training.chunk
-        axis = Axis.over(runs, devices, _pieces(current, state, checked, settings, runs, devices))
+        pieces = _pieces(current, state, checked, settings, runs, devices)
+        axis = Axis.over(runs, devices, pieces, settings.training.batch)
         yield Progress(current.name, number, done, steps, {}, {}, state, axis)  # a bar is there while JAX compiles
         arrays, static = eqx.partition(state, eqx.is_array)
         arrays, ours, seen = axis.fill(arrays), axis.fill(each), axis.share(checked)
@@ -216,7 +217,7 @@ def compile_stage(
         rows = jax.random.randint(key_rows, (min(settings.training.batch, rows),), 0, rows)
         chosen, rest = _choose(state.parts, stage)
         gradient_of = eqx.filter_value_and_grad(objective, has_aux=True)
-        batch = data.batch(rows, each.labels)
+        batch = axis.spread(data.batch(axis.spread(rows), each.labels))
         (loss, named), gradient = gradient_of(chosen, rest, batch, each.weights, key_loss)
         updates, moved = optimiser.update(gradient, state.optimiser, chosen)
         fine = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(gradient)) & (state.stopped < 0)
@@ -235,7 +236,7 @@ def compile_stage(
         def validate(arrays):
             state = eqx.combine(arrays, static)
             key = jax.random.fold_in(_stage_key(state, stage), 0x7FFFFFFF)
-            batch = checked.batch(jnp.arange(len(checked.demonstrations)), each.labels)
+            batch = axis.spread(checked.batch(jnp.arange(len(checked.demonstrations)), each.labels))
             return losses_of(stage, state.parts, batch, key)
 
         empty = jax.tree.map(jnp.zeros_like, jax.eval_shape(validate, arrays))

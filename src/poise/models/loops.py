@@ -175,7 +175,7 @@ def _gradient(linear: Linear, inputs: list[Array], backs: list[Array]) -> Linear
     if not inputs:
         return _nothing(linear)
     several = "g" * (linear.weight.ndim - 2)
-    rows = f"t{several}b"
+    rows = f"a{several}b"  # einsum contracts in the order of names; another order than this would be a copy
     # the narrower array first: XLA turns that one around on a CPU
     weights = [jnp.einsum(f"{rows}i,{rows}o->{several}io", x, back) for x, back in zip(inputs, backs, strict=True)]
     biases = [jnp.einsum(f"{rows}o->{several}o", back) for back in backs]

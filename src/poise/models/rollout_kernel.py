@@ -19,11 +19,12 @@ from jaxtyping import Float
 
 from ..errors import PoiseError
 from ..trajectories import Array
-from .kernels import WIDEST, available, block, dot, fill, gate, gate_back, launch, rows_of, width_of
+from .kernels import available, block, dot, fill, gate, gate_back, launch, rows_of, width_of
 from .layers import LOG_SIGMA
 from .policies import Decoder, Ready
 
 LONGEST = 16  # state or action
+WIDEST = 128  # of a layer: four matrices must fit into the memory of a program
 FINE = None  # what a matrix unit makes of float32: TF32
 
 
