@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -114,12 +114,27 @@ def step(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
         row = {**measure(work), "commit": commit}
         alone = rows.get(name_of(replace(shape, runs=1)), {})
         if arguments.baseline and (shape.runs == 1 or alone.get("commit") != commit):
-            alone = eager(work)
+            alone = eager_in_its_own_process(shape)
         row |= {key: alone.get(key) for key in ("baseline_ms", "baseline_whole_ms")}
         rows[row["name"]] = row
         save(rows=list(rows.values()))
         kept = ("name", "ms_per_step", "ms_per_step_and_run", "floor_ms", "baseline_ms", "compile_s")
         print({key: row[key] for key in kept}, flush=True)
+
+
+EAGER = """
+import json, sys
+from speed import Shape, build, eager
+print(json.dumps(eager(build(Shape(**json.loads(sys.argv[1]))))))
+"""
+
+
+def eager_in_its_own_process(shape: Shape) -> dict[str, float | None]:
+    """`eager`, undisturbed: the threads of JAX's devices would slow PyTorch down, to our advantage."""
+    words = [sys.executable, "-c", EAGER, json.dumps(asdict(replace(shape, runs=1)))]
+    environment = {**os.environ, "POISE_CORES": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    done = subprocess.run(words, cwd=Path(__file__).parent, env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def eager(work: Work) -> dict[str, float | None]:
