@@ -34,7 +34,7 @@ from poise.labeling import label_all, label_space
 from poise.models import Statistics
 from poise.tasks import prepare
 from poise.training import Data, fit, one_run, start
-from poise.widening import widened
+from poise.widening import label_sets, widened
 
 MAIN = Shape()
 ON_GPU = [
@@ -237,7 +237,15 @@ def time_to_style(settings: Settings, goal: float, every: int = 250) -> dict[str
     validation = label_all(task.styles, splits.validation)
     starts = splits.validation[:1000]
     began, looking, seen = time.perf_counter(), 0.0, []
-    wide = Data.of(*widened(splits.train, task.labels[None], domain, [task.styles], settings.training.widen))
+    wide = Data.of(
+        *widened(
+            splits.train,
+            task.labels[None],
+            domain,
+            lambda copies: np.stack(label_sets([task.styles], copies)),
+            settings.training.widen,
+        )
+    )
     data = Data.of(splits.train, task.labels), Data.of(splits.validation, validation)
     for now in fit(algorithm, start(algorithm, problem, np.arange(1)), *data, settings, wide=wide):
         if now.stage != "policy" or not now.losses:

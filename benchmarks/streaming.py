@@ -28,7 +28,7 @@ from poise.models import Statistics
 from poise.streaming import WINDOW, Stream
 from poise.tasks import Task, fingerprint, prepare
 from poise.trajectories import Writer
-from poise.widening import widened
+from poise.widening import label_sets, widened
 
 BASKETBALL = DOMAINS["basketball"]
 STYLES = tuple(BASKETBALL.styles)
@@ -61,7 +61,9 @@ def stream(task: Task, rows: int = WINDOW, wide: bool = False) -> Stream:
 
 
 def _widen(task: Task, demonstrations: Trajectories, labels: np.ndarray, seed: int):
-    return widened(demonstrations, labels, task.domain, [task.styles], 1.0, seed)
+    return widened(
+        demonstrations, labels, task.domain, lambda copies: np.stack(label_sets([task.styles], copies)), 1.0, seed
+    )
 
 
 def consume(source: Stream, windows: int, seconds: float) -> dict:

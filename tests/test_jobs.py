@@ -115,7 +115,7 @@ def test_metrics_have_one_line_a_chunk_and_one_value_a_seed(run):
 
 def test_a_run_folder_says_where_it_comes_from(run):
     written = storage.read_json(run.folder / "config.json")
-    assert written["format"] == 1
+    assert written["format"] == 2
     assert written["versions"]["jax"]
     assert [style["name"] for style in written["styles"]] == ["speed", "destination"]
     assert all(len(style["thresholds"]) == 2 for style in written["styles"])
@@ -167,8 +167,8 @@ def test_runs_of_one_shape_are_one_program_and_end_as_if_each_were_alone(monkeyp
         jobs, "fit", lambda algorithm, state, *a, **k: sizes.append(len(state.step)) or fit(algorithm, state, *a, **k)
     )
     together = poise.train_many(MANY, out=tmp_path, progress=False)
-    assert sizes == [4, 1, 1]  # seeds, styles and weights differ; two styles at once, and another policy, do not fit
-    for number in (1, 2):
+    assert sizes == [5, 1]  # seeds, styles, their number and weights differ; another policy does not fit
+    for number in (1, 2, 3):
         alone = poise.train_many([MANY[number]], progress=False)[0]
         np.testing.assert_allclose(weights(together[number]), weights(alone), rtol=1e-3, atol=1e-4)
     assert not np.allclose(weights(together[0]), weights(together[2]), atol=1e-5)

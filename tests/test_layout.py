@@ -15,6 +15,7 @@ ORDER = [
     "trajectories",
     "parallel",
     "labeling",
+    "joining",
     "inspection",
     "domains.possessions",
     "domains.base",
@@ -46,6 +47,12 @@ ORDER = [
     "plots",
     "report",
     "demo",
+    "reproduce.paper",
+    "reproduce.grid",
+    "reproduce.study",
+    "reproduce.tables",
+    "reproduce.figures",
+    "reproduce",
     "cli",
 ]
 

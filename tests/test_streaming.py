@@ -78,7 +78,9 @@ def test_each_set_of_labels_follows_its_rows(stream):
 def test_half_of_a_wide_window_are_copies_labelled_by_the_true_function():
     walks = wander(60)
     style, domain = SPEED.fit(walks), plain(walks)
-    widen = partial(lambda d, y, seed: widened(d, y, domain, [[style]] * len(y), 1.0, seed))
+    widen = partial(
+        lambda d, y, seed: widened(d, y, domain, lambda copies: label_all([style], copies)[None], 1.0, seed)
+    )
     stream = Stream(walks, label_all([style], walks)[None], rows=20, widen=widen)
     first, second = take(stream, 2)
     assert len(first.demonstrations) == len(second.demonstrations) == 20

@@ -5,7 +5,13 @@ from conftest import wander
 from poise import DOMAINS, Trajectories, labeling_function
 from poise.domains import plain
 from poise.labeling import label_all
-from poise.widening import widen, widened
+from poise.widening import label_sets, widen, widened
+
+
+def by(*sets):
+    """Labels copies by these sets of styles."""
+    return lambda copies: np.stack(label_sets(sets, copies))
+
 
 SPEED = DOMAINS["basketball"].styles["speed"]
 
@@ -19,7 +25,7 @@ def test_copies_start_where_demonstrations_start_and_obey_the_dynamics(walks):
 
 def test_copies_are_labelled_by_the_true_function(walks):
     style = SPEED.fit(walks)
-    both, labels = widened(walks, label_all([style], walks)[None], plain(walks), [[style]], 1.0)
+    both, labels = widened(walks, label_all([style], walks)[None], plain(walks), by([style]), 1.0)
     assert len(both) == 2 * len(walks)
     np.testing.assert_array_equal(labels[0], label_all([style], both))
 
@@ -55,7 +61,7 @@ def test_nothing_is_learned_from_a_copy_that_a_function_cannot_cope_with():
         return float(np.abs(actions).sum())
 
     style = fragile.fit(walks)
-    _, labels = widened(walks, label_all([style], walks)[None], plain(walks), [[style]], 1.0)
+    _, labels = widened(walks, label_all([style], walks)[None], plain(walks), by([style]), 1.0)
     assert 0 < (labels < 0).sum() < 60
     losses = style.kind.loss(np.random.default_rng(0).normal(size=(120, 2)).astype(np.float32), labels[0, :, 0])
     np.testing.assert_array_equal(np.asarray(losses) == 0, labels[0, :, 0] < 0)
@@ -71,9 +77,9 @@ def test_several_sets_of_styles_share_the_copies_and_each_has_the_labels_it_woul
 
     sets = [[fragile.fit(walks), SPEED.fit(walks)], [SPEED.fit(walks), SPEED.with_classes(2).fit(walks)]]
     known = np.stack([label_all(styles, walks) for styles in sets])
-    both, labels = widened(walks, known, plain(walks), sets, 1.0)
+    both, labels = widened(walks, known, plain(walks), by(*sets), 1.0)
     for number, styles in enumerate(sets):
-        alone, one = widened(walks, known[number : number + 1], plain(walks), [styles], 1.0)
+        alone, one = widened(walks, known[number : number + 1], plain(walks), by(styles), 1.0)
         np.testing.assert_array_equal(alone.states, both.states)
         np.testing.assert_array_equal(one[0], labels[number])
 

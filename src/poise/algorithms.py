@@ -20,7 +20,7 @@ from .domains import Domain
 from .errors import PoiseError, unknown
 from .labeling import LabelSpace
 from .losses import Parts, Term
-from .models import RNN, TVAE, KnownDynamics, Labeler, LearnedDynamics, Statistics
+from .models import RNN, TVAE, Adversary, KnownDynamics, Labeler, LearnedDynamics, Statistics
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,27 @@ def ctvae(problem: Problem, key: PRNGKeyArray) -> TVAE:
     return TVAE(problem.statistics, problem.space, problem.network, key=key)
 
 
+def blind(problem: Problem, key: PRNGKeyArray) -> TVAE:
+    """A TVAE whose decoder is told the labels, and whose encoder is not."""
+    return TVAE(problem.statistics, problem.space, problem.network, key=key, blind_encoder=True)
+
+
 def rnn(problem: Problem, key: PRNGKeyArray) -> RNN:
     """A recurrent policy that is told the labels."""
     return RNN(problem.statistics, problem.space, problem.network, key=key)
 
 
 def dynamics(problem: Problem, key: PRNGKeyArray) -> KnownDynamics | LearnedDynamics:
-    """The domain's dynamics if they are known, a network otherwise."""
+    """The domain's dynamics if they are known and nothing else is asked for, a network otherwise."""
     known = problem.domain.dynamics
-    return KnownDynamics(known) if known else LearnedDynamics(problem.statistics, problem.network, key=key)
+    if known and problem.network.dynamics == "known":
+        return KnownDynamics(known)
+    return LearnedDynamics(problem.statistics, problem.network, key=key)
+
+
+def adversary(problem: Problem, key: PRNGKeyArray) -> Adversary:
+    """A network that tells labels from embeddings."""
+    return Adversary(problem.space, problem.network, key=key)
 
 
 def labeler(problem: Problem, key: PRNGKeyArray) -> Labeler:
@@ -90,6 +102,8 @@ class Algorithm:
 DYNAMICS = Stage("dynamics", trains=("dynamics",), terms=(losses.dynamics,), l2=1e-5)
 LABELER = Stage("labeler", trains=("labeler",), terms=(losses.label,), wide=True)
 IMITATE = Stage("policy", trains=("policy",), terms=(losses.imitation,))
+IMITATE_UNINFORMED = Stage("policy", trains=("policy", "adversary"), terms=(losses.imitation, losses.information))
+IMITATE_INFORMED = Stage("policy", trains=("policy", "labeler"), terms=(losses.imitation, losses.mutual_information))
 IMITATE_IN_STYLE = Stage("policy", trains=("policy",), terms=(losses.imitation, losses.style))
 MODELS: dict[str, Build] = {"dynamics": dynamics, "labeler": labeler}
 
@@ -97,6 +111,8 @@ ALGORITHMS: dict[str, Algorithm] = {
     "tvae": Algorithm({"policy": tvae}, (IMITATE,)),
     "ctvae": Algorithm({"policy": ctvae}, (IMITATE,)),
     "rnn": Algorithm({"policy": rnn}, (IMITATE,)),
+    "ctvae-info": Algorithm({"policy": blind, "adversary": adversary}, (IMITATE_UNINFORMED,)),
+    "ctvae-mi": Algorithm({"policy": ctvae, **MODELS}, (DYNAMICS, IMITATE_INFORMED)),
     "ctvae-style": Algorithm({"policy": ctvae, **MODELS}, (DYNAMICS, LABELER, IMITATE_IN_STYLE)),
     "rnn-style": Algorithm({"policy": rnn, **MODELS}, (DYNAMICS, LABELER, IMITATE_IN_STYLE)),
 }

@@ -29,8 +29,8 @@ class Network:
     """Whether the policy's variance depends on the state (basketball) or is one number an action (Cheetah)."""
     free_bits: float = 1.0
     """KL, in nats over all of z, that the encoder may use at no cost."""
-    dynamics: Literal["deterministic", "gaussian"] = "deterministic"
-    """Learned dynamics: one next state (Eq. 9) or a Gaussian over it (appendix B)."""
+    dynamics: Literal["known", "deterministic", "gaussian"] = "known"
+    """Those of the domain if it knows them, else learned; or learned: one next state, or a Gaussian over it."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,10 @@ class Weights:
     """KL divergence of the embedding from its prior."""
     style: float = 5.0
     """Cross-entropy of the labeler on imagined rollouts (the paper: 1)."""
+    information: float = 1.0
+    """Cross-entropy of the adversary that tells the label from the embedding (ctvae-info)."""
+    mutual: float = 1.0
+    """Negative bound on the mutual information between labels and rollouts (ctvae-mi)."""
     label: float = 1.0
     """Cross-entropy of the labeler on demonstrations."""
     dynamics: float = 1.0
@@ -136,7 +140,7 @@ class Experiment:
     """What was asked for: the header of a run, and all that is needed to repeat it."""
 
     algorithm: str = "ctvae-style"
-    """A row of the table of algorithms: tvae, ctvae, rnn, ctvae-style, rnn-style."""
+    """A row of the table of algorithms: tvae, ctvae, ctvae-info, ctvae-mi, ctvae-style, rnn, rnn-style."""
     data: str = "basketball"
     """Demonstrations: the name of a domain that makes its own, or the path of an .npz or of a folder of .npy."""
     domain: str | None = None
@@ -151,6 +155,8 @@ class Experiment:
     """Styles by name, or as file.py:function."""
     classes: int | None = None
     """Classes of every style that sets no thresholds of its own; without it, as many as the style names."""
+    noise: float = 0.0
+    """Gaussian noise on the scores that training labels come from, in units of each score's deviation."""
     seeds: int = 1
     """How many seeds to train, as one compiled program."""
     first_seed: int = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -17,7 +18,8 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from .domains import Domain
-from .labeling import LabelingFunction, label_all
+from .joining import Place
+from .labeling import LabelingFunction, label_all, label_space
 from .losses import Parts
 from .rollout import environment_of, simulate
 from .trajectories import Trajectories
@@ -70,6 +72,10 @@ class SeedScore:
     """Rollouts that a labeling function could not score; they count as wrong."""
     stopped: str | None = None
     """The stage and step at which the seed was stopped, if its loss turned non-finite."""
+    label_loss: float | None = None
+    """Cross-entropy of the labeler on test demonstrations, summed over styles; None without one."""
+    dynamics_error: float | None = None
+    """Squared error of the dynamics per step and dimension on test demonstrations, in the domain's units."""
 
     def to_json(self) -> dict[str, Any]:
         """Fractions as plain numbers, intervals beside them."""
@@ -96,6 +102,8 @@ class SeedScore:
             "believed": self.believed and {name: round(value, 4) for name, value in self.believed.items()},
             "nld": round(self.nld, 4) if np.isfinite(self.nld) else None,
             "kl": round(self.kl, 4) if self.kl is not None and np.isfinite(self.kl) else None,
+            "label_loss": _rounded(self.label_loss),
+            "dynamics_error": _rounded(self.dynamics_error),
             "unscored": self.unscored,
             "stopped": self.stopped,
         }
@@ -112,19 +120,27 @@ def score_seed(
     rollouts: int = ROLLOUTS,
     draw: int = 0,
     stopped: str | None = None,
+    place: Place | None = None,
 ) -> SeedScore:
     """The scores of one seed: rollouts from test starts, first with the labels of those demonstrations, then with
-    labels drawn independently of the start; and how well it explains the test demonstrations."""
+    labels drawn independently of the start; and how well it explains the test demonstrations.
+
+    Parts may have room for more labels than those of these styles: `place` says where theirs are.
+    """
+    place = place or Place(label_space(styles), label_space(styles))
     chosen, shuffled = draw_starts(len(test), rollouts, draw)
-    key, starts = jax.random.fold_in(jax.random.key(draw), 1 + seed), test[chosen]
-    own = check(parts, domain, styles, starts, labels[chosen], jax.random.fold_in(key, 0))
-    independent = check(parts, domain, styles, starts, labels[shuffled], jax.random.fold_in(key, 1))
-    nld, kl = explain(parts["policy"], domain, test, labels, jax.random.fold_in(key, 2))
+    key, starts, told = jax.random.fold_in(jax.random.key(draw), 1 + seed), test[chosen], place.labels(labels)
+    own = check(parts, domain, styles, starts, labels[chosen], jax.random.fold_in(key, 0), place)
+    independent = check(parts, domain, styles, starts, labels[shuffled], jax.random.fold_in(key, 1), place)
+    nld, kl = explain(parts["policy"], domain, test, told, jax.random.fold_in(key, 2))
     names = [style.name for style in styles]
-    believed = None
+    believed = label_loss = dynamics_error = None
     if "labeler" in parts:
-        right = np.equal(believe(parts["labeler"], own.rollouts), labels[chosen])
+        right = np.equal(place.labels_of(believe(parts["labeler"], own.rollouts)), labels[chosen])
         believed = dict(zip(names, right.mean(axis=0).tolist(), strict=True))
+        label_loss = _mean(_label_loss, parts["labeler"], test, told)
+    if "dynamics" in parts:
+        dynamics_error = _mean(partial(_dynamics_error, domain.units), parts["dynamics"], test, told)
     return SeedScore(
         seed=seed,
         joint=Share.of(np.all(own.right, axis=1), chosen),
@@ -140,6 +156,8 @@ def score_seed(
         believed=believed,
         nld=nld,
         kl=kl,
+        label_loss=label_loss,
+        dynamics_error=dynamics_error,
         unscored={name: int((~own.scored[:, i]).sum()) for i, name in enumerate(names)},
         stopped=stopped,
     )
@@ -168,10 +186,14 @@ def check(
     starts: Trajectories,
     wanted: Int[np.ndarray, "N M"],
     key,
+    place: Place | None = None,
 ) -> Checked:
-    """Rollouts from the first states of `starts` with the wanted labels, checked by the true labeling functions."""
-    environment = environment_of(domain, parts)
-    made = simulate(parts["policy"], environment, starts.starts, wanted, starts.lengths, starts.steps, key=key)
+    """Rollouts from the first states of `starts` with the wanted labels, checked by the true labeling functions.
+
+    `place` says where these labels are, if the parts have room for more.
+    """
+    environment, told = environment_of(domain, parts), wanted if place is None else place.labels(wanted)
+    made = simulate(parts["policy"], environment, starts.starts, told, starts.lengths, starts.steps, key=key)
     return judge(styles, made, wanted)
 
 
@@ -202,15 +224,45 @@ def _imitate(policy, demonstrations: Trajectories, labels, key):
     return policy.imitate(demonstrations, labels, key)
 
 
+PIECE = 4_096  # test demonstrations at a time
+
+
+@eqx.filter_jit
+def _label_loss(labeler, demonstrations: Trajectories, labels):
+    return labeler.space.loss(labeler(demonstrations), labels)
+
+
+@eqx.filter_jit
+def _dynamics_error(units: tuple[float, ...] | None, dynamics, demonstrations: Trajectories, labels):
+    """The squared error of each demonstration, the mean over its steps and dimensions; of the mean if stochastic."""
+    states, real = demonstrations.states, demonstrations.mask
+    noise = jnp.zeros((*real.shape, dynamics.noise))
+    error = (dynamics.step(states[:, :-1], demonstrations.actions, noise) - states[:, 1:]) ** 2
+    if units is not None and len(units) == states.shape[-1]:
+        error = error / jnp.square(jnp.asarray(units))
+    return jnp.where(real, error.mean(axis=-1), 0.0).sum(axis=1) / demonstrations.lengths
+
+
+def _mean(measure, part, test: Trajectories, labels: np.ndarray) -> float:
+    """The mean over test demonstrations, piece by piece."""
+    pieces = [slice(first, min(first + PIECE, len(test))) for first in range(0, len(test), PIECE)]
+    found = [measure(part, test[np.arange(p.start, p.stop)].arrays, jnp.asarray(labels[p])) for p in pieces]
+    return float(np.concatenate(found).mean())
+
+
+def _rounded(value: float | None) -> float | None:
+    return float(f"{value:.4g}") if value is not None and np.isfinite(value) else None
+
+
 def explain(
     policy, domain: Domain, test: Trajectories, labels: Int[np.ndarray, "N M"], key
 ) -> tuple[float, float | None]:
     """Negative log-density in the domain's units and KL, each per step, on demonstrations."""
     nld, kl, has_kl = 0.0, 0.0, False
-    size = 4096
-    for first in range(0, len(test), size):
-        piece = test[np.arange(first, min(first + size, len(test)))]
-        seen = _imitate(policy, piece.arrays, jnp.asarray(labels[first : first + size]), jax.random.fold_in(key, first))
+    for first in range(0, len(test), PIECE):
+        piece = test[np.arange(first, min(first + PIECE, len(test)))]
+        told = jnp.asarray(labels[first : first + PIECE])
+        seen = _imitate(policy, piece.arrays, told, jax.random.fold_in(key, first))
         nld, kl, has_kl = nld + float(seen.nld.sum()), kl + float(seen.kl.sum()), bool(seen.kl.shape[-1])
     steps = float(np.asarray(test.lengths).sum())
     units = float(np.log(domain.units).sum()) if domain.units else 0.0

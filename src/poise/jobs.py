@@ -28,7 +28,8 @@ from .domains import Domain, find_domain
 from .errors import PoiseError
 from .evaluation import check
 from .files import clear_errors
-from .labeling import label_all, label_space
+from .joining import Place, join
+from .labeling import LabelSpace, label_all, label_space
 from .memory import fits_on_device, total_memory
 from .models import Statistics
 from .program_cache import use_program_cache
@@ -38,7 +39,7 @@ from .streaming import WINDOW, Stream
 from .tasks import IN_MEMORY, Task, as_style, named_domain, prepare, prepare_all
 from .training import Data, Each, Progress, Source, State, begin, fit, make_optimiser, one_run, running, start
 from .trajectories import Array, Splits, Trajectories
-from .widening import widened
+from .widening import label_sets, widened
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 WRITING_SHARE = 20  # checkpoints of many runs may take one part in so many of the time
@@ -94,7 +95,7 @@ def train_many(
 ) -> list[Run]:
     """Trains several experiments, each as if it were alone, in as few compiled programs as possible.
 
-    They may differ in anything; those that differ in seeds, styles, thresholds and weights alone are trained at once.
+    They may differ in anything; those that differ in seeds, styles, classes, noise and weights alone train at once.
     With `out`, each has a folder of its own there (000, 001, ...), and the same call resumes what was interrupted.
     """
     use_program_cache()
@@ -114,8 +115,8 @@ def train_tasks(
 ) -> list[Run]:
     """Trains many tasks, each as if it were alone, in as few compiled programs as possible.
 
-    Tasks whose shapes agree are trained at once: they may differ in seeds, styles, thresholds, labels and weights. Each
-    has a folder of its own, or none; in a folder, what is done is loaded and what was interrupted goes on.
+    Tasks whose networks and steps agree train at once: they may differ in seeds, styles, classes, labels and weights.
+    Each has a folder of its own, or none; in a folder, what is done is loaded and what was interrupted goes on.
     """
     folders = [None if out is None else make_folder(Path(out)) for out in outs or [None] * len(tasks)]
     if len(folders) != len(tasks):
@@ -156,15 +157,16 @@ def _train(jobs: list[_Job], progress: bool, title: str) -> list[Run]:
     """Trains the runs of jobs of one shape as one axis."""
     task, stage = jobs[0].task, jobs[0].position[0]
     settings, algorithm = task.experiment.settings, task.algorithm
+    joint = join([job.space for job in jobs])
     if progress:
         for job in jobs:
             tqdm.write(str(job.task), file=sys.stderr)
     statistics = Statistics.of(task.splits.train)
     state = jax.tree.map(
         lambda *each: jnp.concatenate(each) if eqx.is_array(each[0]) else each[0],
-        *(job.state(statistics) for job in jobs),
+        *(job.state(statistics, joint) for job in jobs),
     )
-    train, validation, wide = _data(jobs)
+    train, validation, wide = _data(jobs, joint)
     if progress and isinstance(train, Stream):
         tqdm.write(f"the demonstrations are streamed, in windows of {train.rows}", file=sys.stderr)
     weights: dict[str, Array] = {
@@ -176,33 +178,40 @@ def _train(jobs: list[_Job], progress: bool, title: str) -> list[Run]:
     ends = list(itertools.accumulate(len(job.seeds) for job in jobs))
     with contextlib.closing(bar):
         for now in fit(algorithm, state, train, validation, settings, each=each, stage=stage, wide=wide):
-            state, stopped = now.state, np.asarray(now.state.stopped)
+            state, stopped, stage = now.state, np.asarray(now.state.stopped), now.number
             bar.show(now)
             with pace.writing(now.step == now.steps) as due:  # all at the same step, so that they can go on together
                 for job, end in zip(jobs, ends, strict=True):
                     rows = slice(end - len(job.seeds), end)
                     job.write(now, rows, stopped[rows])
                     if due and now.losses:
-                        job.save(now, _runs(state, rows))
+                        job.save(now, job.take(_runs(state, rows), joint, now.number))
             if not running(state).any():
                 raise PoiseError(
                     f"no seed has a finite loss any more (the first stopped at {jobs[0].stopped[0]}); "
                     "try a smaller --settings.training.learning-rate in another --out"
                 )
-    return [job.finish(_runs(state, slice(end - len(job.seeds), end))) for job, end in zip(jobs, ends, strict=True)]
+    slices = [slice(end - len(job.seeds), end) for job, end in zip(jobs, ends, strict=True)]
+    return [job.finish(_runs(state, rows), joint, stage) for job, rows in zip(jobs, slices, strict=True)]
 
 
-def _data(jobs: list[_Job]) -> tuple[Source, Data, Source | None]:
+def _data(jobs: list[_Job], joint: LabelSpace) -> tuple[Source, Data, Source | None]:
     """What jobs of one shape train on, what they are validated on, and what their labelers see."""
     task, different = jobs[0].task, _distinct(jobs)[0]
     splits, training = task.splits, task.experiment.settings.training
-    labels = np.stack([job.task.labels for job in different])
-    validation = Data.of(splits.validation, np.stack([job.validation_labels for job in different]))
+
+    def placed(labels: Sequence[np.ndarray]) -> np.ndarray:
+        return np.stack([Place(job.space, joint).labels(mine) for job, mine in zip(different, labels, strict=True)])
+
+    def label(copies: Trajectories) -> np.ndarray:
+        tasks = [job.task for job in different]
+        return placed(label_sets([task.styles for task in tasks], copies, [task.noise for task in tasks]))
 
     def widen(demonstrations: Trajectories, labels: np.ndarray, seed: int = 0) -> tuple[Trajectories, np.ndarray]:
-        return widened(
-            demonstrations, labels, task.domain, [job.task.styles for job in different], training.widen, seed
-        )
+        return widened(demonstrations, labels, task.domain, label, training.widen, seed)
+
+    labels = placed([job.task.labels for job in different])
+    validation = Data.of(splits.validation, placed([job.validation_labels for job in different]))
 
     needs_wide = any(stage.wide and training.steps(stage.name) for stage in task.algorithm.stages) and training.widen
     size = (splits.train.nbytes + labels.nbytes) * (3 if needs_wide else 1)  # the copies come on top
@@ -243,19 +252,39 @@ class _Job:
         settings = self.task.experiment.settings
         weights = tuple(settings.weights.by_name())
         shared = self.task.experiment.algorithm, settings.network, repr(settings.training), weights
-        return *shared, label_space(self.task.styles), id(self.task.splits.train), id(self.task.domain), self.position
+        return *shared, id(self.task.splits.train), id(self.task.domain), self.position
 
-    def state(self, statistics: Statistics) -> State:
-        """The state of the last checkpoint, or one from the start."""
+    @property
+    def space(self) -> LabelSpace:
+        """The labels of its styles."""
+        return label_space(self.task.styles)
+
+    def state(self, statistics: Statistics, joint: LabelSpace) -> State:
+        """The state of the last checkpoint, or one from the start, with room for the labels of others."""
+        self.statistics = statistics
+        stage = self.position[0] if self.position[1] else None
+        if stage is None:
+            own = self._made(self.space)
+        else:
+            assert self.folder is not None
+            like = eqx.filter_eval_shape(lambda: self._made(self.space, stage))
+            own = storage.read_tree(self.folder / "checkpoint.safetensors", like)
+        return Place(self.space, joint).put(own, eqx.filter_eval_shape(lambda: self._made(joint, stage)))
+
+    def take(self, state: State, joint: LabelSpace, stage: int) -> State:
+        """Its own state in a stage, without the room for the labels of others."""
+        like = eqx.filter_eval_shape(lambda: self._made(self.space, None if state.optimiser is None else stage))
+        return Place(self.space, joint).take(state, like)
+
+    def _made(self, space: LabelSpace, stage: int | None = None) -> State:
+        """A new state for these labels: before any stage, or at the first step of one."""
         task, settings = self.task, self.task.experiment.settings
-        problem = Problem(statistics, label_space(task.styles), settings.network, task.domain)
+        problem = Problem(self.statistics, space, settings.network, task.domain)
         state = start(task.algorithm, problem, np.asarray(self.seeds))
-        if not self.position[1]:
+        if stage is None:
             return state
-        stage = task.algorithm.stages[self.position[0]]
-        like = eqx.filter_eval_shape(lambda: begin(state, stage, make_optimiser(stage, settings.training)))
-        assert self.folder is not None
-        return storage.read_tree(self.folder / "checkpoint.safetensors", like)
+        chosen = task.algorithm.stages[stage]
+        return begin(state, chosen, make_optimiser(chosen, settings.training))
 
     @functools.cached_property
     def validation_labels(self) -> np.ndarray:
@@ -288,20 +317,20 @@ class _Job:
             notes = {"stage": now.number, "step": now.step, "stopped": self.stopped, "seconds": self.seconds}
             storage.write_tree(self.folder / "checkpoint.safetensors", state, notes)
 
-    def finish(self, state: State) -> Run:
+    def finish(self, state: State, joint: LabelSpace, stage: int) -> Run:
         """The trained run; the seed to sample from is chosen on validation demonstrations."""
         task, labels = self.task, self.validation_labels
         kept = task.splits.validation[:STARTS_KEPT]
         starts = Trajectories(kept.states, kept.actions, kept.lengths, {"labels": labels[:STARTS_KEPT]})
-        joint = _joint(task, state, starts)
+        right = _joint(task, state, starts, Place(self.space, joint))
         run = Run(
             experiment=task.experiment,
             domain=task.domain,
             styles=task.styles,
-            parts=state.parts,
+            parts=self.take(state, joint, stage).parts,
             starts=starts,
             stopped=tuple(self.stopped),
-            best=int(np.argmax(np.where(running(state), joint, -1))),
+            best=int(np.argmax(np.where(running(state), right, -1))),
             seconds=self.seconds,
             fingerprint=task.fingerprint,
             folder=self.folder,
@@ -391,13 +420,10 @@ def _runs(state: State, rows: slice) -> State:
     return jax.tree.map(lambda x: x[rows] if eqx.is_array(x) else x, state)
 
 
-def _joint(task: Task, state: State, starts: Trajectories) -> np.ndarray:
+def _joint(task: Task, state: State, starts: Trajectories, place: Place) -> np.ndarray:
     """The joint style-consistency of each seed from these starts."""
-    seeds = range(task.experiment.seeds)
-    checked = [
-        check(one_run(state.parts, i), task.domain, task.styles, starts, starts.metadata["labels"], jax.random.key(0))
-        for i in seeds
-    ]
+    given, key = (task.domain, task.styles, starts, starts.metadata["labels"]), jax.random.key(0)
+    checked = [check(one_run(state.parts, i), *given, key, place) for i in range(task.experiment.seeds)]
     return np.asarray([one.right.all(axis=1).mean() for one in checked])
 
 

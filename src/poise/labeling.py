@@ -11,6 +11,7 @@ it is called on one trajectory at a time, in several processes when that pays.
 from __future__ import annotations
 
 import inspect
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -241,16 +242,25 @@ def score_all(
 
 
 def label_all(
-    styles: Sequence[LabelingFunction], trajectories: Trajectories, progress: bool = False, strict: bool = True
+    styles: Sequence[LabelingFunction],
+    trajectories: Trajectories,
+    progress: bool = False,
+    strict: bool = True,
+    noise: Sequence[float] = (),
 ) -> Int[np.ndarray, "N M"]:
     """The labels of every trajectory in every fitted style; if not `strict`, -1 where a function gives no score."""
-    return classify_all(styles, score_all(styles, trajectories, progress, strict))
+    return classify_all(styles, score_all(styles, trajectories, progress, strict), noise)
 
 
-def classify_all(styles: Sequence[LabelingFunction], scores: Float[np.ndarray, "M N"]) -> Int[np.ndarray, "N M"]:
-    """The labels that belong to the scores of every style."""
+def classify_all(
+    styles: Sequence[LabelingFunction], scores: Float[np.ndarray, "M N"], noise: Sequence[float] = ()
+) -> Int[np.ndarray, "N M"]:
+    """The labels that belong to the scores of every style, after Gaussian noise of these deviations, if any."""
     labels = np.empty(scores.shape[::-1], np.int32)
-    for style, row, column in zip(styles, scores, labels.T, strict=True):
+    for style, row, column, deviation in zip(styles, scores, labels.T, noise or [0.0] * len(styles), strict=True):
+        if deviation:  # the same noise for the same style and scores, whatever stands beside it
+            random = np.random.default_rng([zlib.crc32(style.name.encode()), zlib.crc32(row.tobytes())])
+            row = row + deviation * random.standard_normal(len(row), np.float32)
         column[:] = style.classify(row)
     return labels
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Float, PRNGKeyArray, Shaped
 
@@ -54,10 +55,38 @@ def style(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
     return {"style": labeler.space.loss(labeler(rollouts), batch.labels).mean()}
 
 
+def information(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
+    """Cross-entropy of an adversary that tells the labels from the embedding (Eq. 11).
+
+    The adversary makes it small; what comes back to the encoder is turned around, so that the encoder makes it large.
+    """
+    embedding = parts["policy"].encode(batch.demonstrations, batch.labels)
+    z = _turned(embedding.draw(jax.random.normal(key, embedding.mean.shape)))
+    adversary = parts["adversary"]
+    return {"information": adversary.space.loss(adversary(z), batch.labels).mean()}
+
+
+def mutual_information(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
+    """The variational bound, negative and without the labels' entropy: -log r(y | τ) on imagined rollouts (Eq. 12, 13).
+
+    The same number as `style`, but here the posterior r learns from the rollouts together with the policy.
+    """
+    return {"mutual": style(parts, batch, key)["style"]}
+
+
 def label(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
     """Cross-entropy between the labels of demonstrations and the labeler's view of them (Eq. 7)."""
     labeler = parts["labeler"]
     return {"label": labeler.space.loss(labeler(batch.demonstrations), batch.labels).mean()}
+
+
+@jax.custom_vjp
+def _turned(x: Array) -> Array:
+    """x; what comes back to it is turned around."""
+    return x
+
+
+_turned.defvjp(lambda x: (x, None), lambda _, back: (-back,))
 
 
 def dynamics(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:

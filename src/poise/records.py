@@ -16,7 +16,7 @@ from .files import clear_errors
 from .labeling import LabelingFunction, load_style
 from .trajectories import Trajectories
 
-FORMAT = 1
+FORMAT = 2
 
 
 def describe(style: LabelingFunction) -> dict[str, Any]:

@@ -26,7 +26,8 @@ from .cores import use_cores
 from .domains import Domain
 from .errors import PoiseError, unknown
 from .evaluation import ROLLOUTS, Checked, Report, base_rates, judge, score_seed
-from .labeling import LabelingFunction, label_all, label_space, load_style
+from .joining import Place
+from .labeling import LabelingFunction, LabelSpace, label_all, label_space, load_style
 from .losses import Parts
 from .models import Standardizer, Statistics
 from .program_cache import use_program_cache
@@ -80,21 +81,30 @@ class Run:
         return found
 
     def evaluate(
-        self, test: Trajectories | None = None, rollouts: int = ROLLOUTS, draw: int = 0, name: str | None = None
+        self,
+        test: Trajectories | None = None,
+        rollouts: int = ROLLOUTS,
+        draw: int = 0,
+        name: str | None = None,
+        joint: LabelSpace | None = None,
     ) -> Report:
         """Scores every seed on test demonstrations: the experiment's own, or others that it has never seen.
 
-        `name` is what the report calls the others.
+        `name` is what the report calls the others. Runs that are given room for the labels of all of them (`joint`,
+        see `joining`) are evaluated by the same programs; that changes no score.
         """
         began = time.perf_counter()
         check_draw(draw)
         self._check_styles()
         test = self.splits().test if test is None else test
         check_sizes(test, self.starts)
-        labels = label_all(self.styles, test)
+        labels, own = label_all(self.styles, test), label_space(self.styles)
+        place, parts = Place(own, joint or own), self._parts_of
+        if joint is not None and joint != own:
+            parts = partial(one_run, place.put(self.parts, _like(self.experiment, self.domain, joint, self.starts)))
         scores = [
             score_seed(
-                self._parts_of(i),
+                parts(i),
                 seed,
                 self.domain,
                 self.styles,
@@ -103,6 +113,7 @@ class Run:
                 rollouts=rollouts,
                 draw=draw,
                 stopped=self.stopped[i],
+                place=place,
             )
             for i, seed in enumerate(self.seeds)
         ]
@@ -250,9 +261,7 @@ def _load(
         if style.name not in names:
             raise unknown("style of this run", style.name, names)
     fitted = tuple(restore_style(entry, domain, given, base) for entry in written["styles"])
-    algorithm = find_algorithm(experiment.algorithm, domain)
-    problem = Problem(_empty_statistics(starts), label_space(fitted), experiment.settings.network, domain)
-    like = eqx.filter_eval_shape(lambda: start(algorithm, problem, np.asarray(seeds_of(experiment))).parts)
+    like = _like(experiment, domain, label_space(fitted), starts)
     parts = storage.read_tree(folder / "weights.safetensors", like)
     return Run(
         experiment,
@@ -266,6 +275,13 @@ def _load(
         written["data"],
         folder,
     )
+
+
+def _like(experiment: Experiment, domain: Domain, space: LabelSpace, starts: Trajectories) -> Parts:
+    """The shapes of an experiment's parts for these labels."""
+    algorithm = find_algorithm(experiment.algorithm, domain)
+    problem = Problem(_empty_statistics(starts), space, experiment.settings.network, domain)
+    return eqx.filter_eval_shape(lambda: start(algorithm, problem, np.asarray(seeds_of(experiment))).parts)
 
 
 def seeds_of(experiment: Experiment) -> list[int]:

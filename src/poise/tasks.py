@@ -32,18 +32,25 @@ class Task:
     domain: Domain
     styles: tuple[LabelingFunction, ...]
     labels: Int[np.ndarray, "N M"]
-    """The labels of the training demonstrations."""
+    """The labels of the training demonstrations, noisy if the experiment says so."""
+    noise: tuple[float, ...] = ()
+    """The deviation of the noise on the scores of each style."""
 
     @property
     def algorithm(self) -> Algorithm:
         """The experiment's row of the table."""
         return find_algorithm(self.experiment.algorithm, self.domain)
 
+    @property
+    def dynamics_known(self) -> bool:
+        """Whether there are no dynamics to learn."""
+        return self.domain.dynamics is not None and self.experiment.settings.network.dynamics == "known"
+
     def __str__(self) -> str:
         """What is about to be trained, on one line."""
         experiment, sizes = self.experiment, [len(part) for part in self.splits]
         steps = [f"{s.name} {experiment.settings.training.steps(s.name)}" for s in self.algorithm.stages]
-        steps = [step for step in steps if not (step.startswith("dynamics") and self.domain.dynamics)]
+        steps = [step for step in steps if not (step.startswith("dynamics") and self.dynamics_known)]
         few = " (few: figures will say little)" if min(sizes[1:]) < FEW else ""
         return (
             f"{experiment.algorithm}, {', '.join(style.name for style in self.styles)}: {sizes[0]} train, {sizes[1]} "
@@ -90,7 +97,8 @@ def prepare(
     whole, rows = splits.train.whole()  # on disk, rows that follow one another are the fastest to read
     scores = score_all(chosen, whole, progress)[:, rows]
     fitted = tuple(style.fit_scores(row) for style, row in zip(chosen, scores, strict=True))
-    return Task(experiment, splits, domain, fitted, classify_all(fitted, scores))
+    noise = tuple(experiment.noise * float(row.std()) for row in scores)
+    return Task(experiment, splits, domain, fitted, classify_all(fitted, scores, noise), noise)
 
 
 def prepare_all(
@@ -144,6 +152,8 @@ def _check_numbers(experiment: Experiment) -> None:
         raise PoiseError(f"train at least one seed; got {experiment.seeds}")
     if not 0 <= experiment.first_seed < 2**31 - experiment.seeds:
         raise PoiseError(f"seeds lie between 0 and 2^31; got {experiment.first_seed}")
+    if not 0 <= experiment.noise < np.inf:
+        raise PoiseError(f"noise is a deviation, 0 or above; got {experiment.noise}")
     if experiment.data == IN_MEMORY and experiment.count is not None:
         raise PoiseError("count is for domains that make their demonstrations; these are in memory")
 

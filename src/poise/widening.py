@@ -7,7 +7,7 @@ anything. So the labeler also sees every demonstration once more with its action
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 
 from .domains import Domain
 from .domains.base import Transition
-from .labeling import LabelingFunction, label_all
+from .labeling import LabelingFunction, classify_all, score_all
 from .trajectories import NAMES, Array, Trajectories
 
 # In units of the actions' deviation (stretch: of the logarithm of their size). Chosen on simulated basketball.
@@ -49,7 +49,7 @@ def widened(
     demonstrations: Trajectories,
     labels: Int[np.ndarray, "sets N M"],
     domain: Domain,
-    styles: Sequence[Sequence[LabelingFunction]],
+    label: Callable[[Trajectories], Int[np.ndarray, "sets N M"]],
     amount: float,
     seed: int = 0,
 ) -> tuple[Trajectories, Int[np.ndarray, "sets two_N M"]]:
@@ -58,10 +58,20 @@ def widened(
     A copy that a labeling function cannot cope with has the label -1 there, from which nothing is learned.
     """
     copies = widen(demonstrations, domain, amount, seed)
-    found = label_all([style for some in styles for style in some], copies, strict=False)
-    copied = np.moveaxis(found.reshape(len(copies), len(labels), -1), 1, 0)
     both = (np.concatenate([getattr(demonstrations, k), getattr(copies, k)]) for k in NAMES)
-    return Trajectories.trusted(*both), np.concatenate([labels, copied], axis=1)
+    return Trajectories.trusted(*both), np.concatenate([labels, label(copies)], axis=1)
+
+
+def label_sets(
+    sets: Sequence[Sequence[LabelingFunction]], copies: Trajectories, noise: Sequence[Sequence[float]] | None = None
+) -> list[Int[np.ndarray, "N M"]]:
+    """The labels of copies for each set of styles; a function that several sets share scores them once."""
+    once = {style.score: style for styles in sets for style in styles}
+    scores = dict(zip(once, score_all(list(once.values()), copies, strict=False), strict=True))
+    return [
+        classify_all(styles, np.stack([scores[style.score] for style in styles]), own)
+        for styles, own in zip(sets, noise or [()] * len(sets), strict=True)
+    ]
 
 
 @eqx.filter_jit

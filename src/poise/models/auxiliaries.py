@@ -1,4 +1,4 @@
-"""The parts beside the policy: dynamics (known or learned) and the labeler."""
+"""The parts beside the policy: dynamics (known or learned), the labeler and the adversary."""
 
 from __future__ import annotations
 
@@ -73,6 +73,21 @@ class LearnedDynamics(eqx.Module):
 
     def _predict(self, state: Array, action: Array) -> Array:
         return self.body(jnp.concatenate([self.statistics.state(state), self.statistics.action(action)], axis=-1))
+
+
+class Adversary(eqx.Module):
+    """A(z), which tells labels from embeddings (Eq. 11)."""
+
+    body: MLP
+    space: LabelSpace = eqx.field(static=True)
+
+    def __init__(self, space: LabelSpace, network: Network, *, key: PRNGKeyArray):
+        self.space = space
+        self.body = MLP((network.latent, network.hidden, space.width), key=key)
+
+    def __call__(self, z: Float[Array, "batch latent"]) -> Float[Array, "batch width"]:
+        """What the labels of each embedding are believed to be."""
+        return self.body(z)
 
 
 class Labeler(eqx.Module):

@@ -135,10 +135,10 @@ class Linear(eqx.Module):
         return made
 
     def cut(self, first: int, second: int) -> tuple[Linear, Linear, Linear]:
-        """Three layers whose sum this is, one for each part of its inputs; the second has the bias."""
+        """Three layers whose sum this is, one for each part of its inputs; the last has the bias."""
         a, b, c = jnp.split(self.weight, [first, second])
         none = jnp.zeros_like(self.bias)
-        return Linear.of(a, none), Linear.of(b, self.bias), Linear.of(c, none)
+        return Linear.of(a, none), Linear.of(b, none), Linear.of(c, self.bias)
 
 
 def beside(*layers: Linear) -> Linear:

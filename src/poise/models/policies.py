@@ -58,7 +58,7 @@ class Decoder(eqx.Module):
         recurrent, shared = network.decoder == "recurrent", network.variance == "global"
         self.statistics = statistics
         self.recurrence = GRU(states + actions, network.hidden, key=key_memory) if recurrent else None
-        inputs = states + context + (network.hidden if recurrent else 0)
+        inputs = states + (network.hidden if recurrent else 0) + context  # labels come last, as `joining` wants it
         self.body = MLP((inputs, *network.layers, actions if shared else 2 * actions), key=key_body)
         self.log_sigma = jnp.zeros(actions) if shared else None
 
@@ -79,9 +79,9 @@ class Decoder(eqx.Module):
 
     def act(self, context: Array, memory: Array, state: Array) -> Gaussian:
         """The distribution of the next action, in units of the actions' deviation."""
-        of_state, of_context, of_memory = self._first(context.shape[-1])
+        of_state, of_memory, of_context = self._first(context.shape[-1])
         return self._act(
-            self.body.after_first(of_state(self.statistics.state(state)) + of_context(context) + of_memory(memory))
+            self.body.after_first(of_state(self.statistics.state(state)) + of_memory(memory) + of_context(context))
         )
 
     def nld(
@@ -104,7 +104,7 @@ class Decoder(eqx.Module):
 
     def ready(self, context: Float[Array, "batch context"]) -> Ready:
         """The decoder fitted together for many steps in one context."""
-        of_state, of_context, of_memory = self._first(context.shape[-1])
+        of_state, of_memory, of_context = self._first(context.shape[-1])
         memory = inputs = None
         if self.recurrence is not None:
             inputs, memory = self.recurrence.inputs, beside(of_memory, self.recurrence.recurrent)
@@ -128,9 +128,9 @@ class Decoder(eqx.Module):
         return jnp.concatenate([self.statistics.state(state), self.statistics.action(action)], axis=-1)
 
     def _first(self, context: int) -> tuple[Linear, Linear, Linear]:
-        """The body's first layer by what it reads: state, context (and its bias), memory."""
-        states = self.statistics.state.mean.size
-        return self.body.layers[0].cut(states, states + context)
+        """The body's first layer by what it reads: state, memory, context (and its bias)."""
+        first = self.body.layers[0]
+        return first.cut(self.statistics.state.mean.size, len(first.weight) - context)
 
     def _act(self, outputs: Array) -> Gaussian:
         if self.log_sigma is None:
