@@ -43,3 +43,10 @@ def test_runs_of_several_label_spaces_end_as_if_each_were_alone():
             for a, b in zip(jax.tree.leaves(run.parts), jax.tree.leaves(alone.parts), strict=True):
                 if hasattr(a, "shape"):
                     np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_room_for_other_labels_changes_no_score():
+    experiment = poise.Experiment("ctvae-style", styles=("speed",), count=300, settings=TINY)
+    (run,) = poise.train_many([experiment], progress=False)
+    alone, among = (run.evaluate(rollouts=50, joint=joint) for joint in (None, join([OWN, LabelSpace((TWO, THREE))])))
+    assert alone.to_json()["algorithms"] == among.to_json()["algorithms"]

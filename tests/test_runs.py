@@ -113,7 +113,7 @@ def test_a_folder_that_is_no_run_is_told(tmp_path, copy):
 def test_a_run_of_another_version_is_told(copy):
     written = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**written, "format": 99}))
-    with pytest.raises(PoiseError, match=r"another version of Poise \(format 99; this one reads 1\)"):
+    with pytest.raises(PoiseError, match=r"another version of Poise \(format 99; this one reads 2\)"):
         load_run(copy)
 
 

@@ -1,4 +1,4 @@
-"""The commands: demo, label, train, evaluate, sample. Each is a dataclass of arguments and one short function."""
+"""The commands: demo, import, label, train, evaluate, sample. Each is a dataclass of arguments and a short function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -30,6 +30,30 @@ class Demo:
     """Where report.html, report.json and the runs go; a demo that was interrupted goes on from there."""
     seeds: int = 2
     """Seeds of each algorithm."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """Makes demonstrations of raw tracking logs: live half-court offense, every attack on one rim (docs/sportvu.md)."""
+
+    format: tyro.conf.Positional[Literal["sportvu"]]
+    """The logs' format: sportvu, the public one of the NBA."""
+    folder: tyro.conf.Positional[Path]
+    """Where the logs are, in it or below it: .json or .7z, a game or an event each."""
+    out: Path
+    """Where to write the demonstrations (.npz)."""
+    what: Literal["players", "scenes"] = "players"
+    """What a row is: one offensive player, or ball, offense and defense (22 columns)."""
+    steps: int = 24
+    """Steps of a window; it has one frame more."""
+    hz: float = 3.0
+    """Frames a second."""
+    stride: int | None = None
+    """Frames from one window to the next; as many as a window has, so that none overlap, if not given."""
+    jobs: int | None = None
+    """Processes that read files; one a core if not given."""
+    json: bool = False
+    """Prints what was found as JSON."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +142,26 @@ def demo(arguments: Demo) -> None:
     from .demo import run_demo
 
     run_demo(arguments.out, arguments.seeds)
+
+
+def import_logs(arguments: Import) -> None:
+    """poise import."""
+    from .play import Cut
+    from .sportvu import import_sportvu
+
+    cut = Cut(arguments.steps, arguments.hz, arguments.stride)
+    shown = not arguments.json
+    found = import_sportvu(arguments.folder, arguments.out, arguments.what, cut, arguments.jobs, progress=shown)
+    counts = {game: len(scenes.states) for game, scenes in found.games.items()}
+    games, windows = len(counts), sum(counts.values())
+    rows = windows * 5 if arguments.what == "players" else windows
+    if arguments.json:
+        return _say({"file": str(arguments.out), "rows": rows, "windows": counts, "skipped": found.skipped}, True)
+    print(f"wrote {arguments.out}: {rows:,} {arguments.what} in {windows:,} windows of {cut.seconds:.1f} s")
+    print(f"{games} game{'s' if games > 1 else ''}; skipped: {len(found.skipped)}")
+    domain = " --domain basketball" if arguments.what == "players" else ""
+    by = " --split-by game" if games > 2 else ""  # a split needs three groups
+    print(f"next: poise train --data {arguments.out}{domain}{by} --styles ...")
 
 
 def label(arguments: Label) -> None:
@@ -217,7 +261,7 @@ def sample(arguments: Sample) -> None:
 
 
 ABOUT = "Policies you can dial: learn from demonstrations, ask for a style, get rollouts that show it."
-COMMANDS = {Demo: demo, Label: label, Train: train, Evaluate: evaluate, Sample: sample}
+COMMANDS = {Demo: demo, Import: import_logs, Label: label, Train: train, Evaluate: evaluate, Sample: sample}
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -111,12 +111,16 @@ def train_task(task: Task, out: str | Path | None = None, progress: bool = True)
 
 
 def train_tasks(
-    tasks: Sequence[Task], outs: Sequence[str | Path | None] | None = None, progress: bool = True
+    tasks: Sequence[Task],
+    outs: Sequence[str | Path | None] | None = None,
+    progress: bool = True,
+    quiet: bool = False,
 ) -> list[Run]:
     """Trains many tasks, each as if it were alone, in as few compiled programs as possible.
 
     Tasks whose networks and steps agree train at once: they may differ in seeds, styles, classes, labels and weights.
     Each has a folder of its own, or none; in a folder, what is done is loaded and what was interrupted goes on.
+    `quiet`: with bars of progress, but without a line for each task.
     """
     folders = [None if out is None else make_folder(Path(out)) for out in outs or [None] * len(tasks)]
     if len(folders) != len(tasks):
@@ -136,7 +140,8 @@ def train_tasks(
         groups = _group(waiting)
         for done, jobs in enumerate(groups, start=1):
             try:
-                trained = _train(jobs, progress, f"{done}/{len(groups)} " if len(groups) > 1 else "")
+                title = f"{done}/{len(groups)} " if len(groups) > 1 else ""
+                trained = _train(jobs, progress, title, quiet)
             except KeyboardInterrupt:
                 if progress and any(folders):
                     tqdm.write("interrupted; the same call goes on from the last checkpoint", file=sys.stderr)
@@ -153,12 +158,12 @@ def _group(jobs: Sequence[_Job]) -> list[list[_Job]]:
     return list(found.values())
 
 
-def _train(jobs: list[_Job], progress: bool, title: str) -> list[Run]:
+def _train(jobs: list[_Job], progress: bool, title: str, quiet: bool) -> list[Run]:
     """Trains the runs of jobs of one shape as one axis."""
     task, stage = jobs[0].task, jobs[0].position[0]
     settings, algorithm = task.experiment.settings, task.algorithm
     joint = join([job.space for job in jobs])
-    if progress:
+    if progress and not quiet:
         for job in jobs:
             tqdm.write(str(job.task), file=sys.stderr)
     statistics = Statistics.of(task.splits.train)
@@ -236,6 +241,9 @@ def _distinct(jobs: list[_Job]) -> tuple[list[_Job], list[int]]:
     return different, of_run
 
 
+_LIKES: dict[Any, State] = {}
+
+
 class _Job:
     """One task on its way: where it stands, and its metrics and checkpoints in its folder."""
 
@@ -267,14 +275,19 @@ class _Job:
             own = self._made(self.space)
         else:
             assert self.folder is not None
-            like = eqx.filter_eval_shape(lambda: self._made(self.space, stage))
-            own = storage.read_tree(self.folder / "checkpoint.safetensors", like)
-        return Place(self.space, joint).put(own, eqx.filter_eval_shape(lambda: self._made(joint, stage)))
+            own = storage.read_tree(self.folder / "checkpoint.safetensors", self._like(self.space, stage))
+        return Place(self.space, joint).put(own, self._like(joint, stage))
 
     def take(self, state: State, joint: LabelSpace, stage: int) -> State:
         """Its own state in a stage, without the room for the labels of others."""
-        like = eqx.filter_eval_shape(lambda: self._made(self.space, None if state.optimiser is None else stage))
-        return Place(self.space, joint).take(state, like)
+        return Place(self.space, joint).take(state, self._like(self.space, None if state.optimiser is None else stage))
+
+    def _like(self, space: LabelSpace, stage: int | None) -> State:
+        """The shapes of a state, traced once for all jobs of one shape that have as many seeds."""
+        key = self.shape, len(self.seeds), space, stage
+        if key not in _LIKES:
+            _LIKES[key] = eqx.filter_eval_shape(lambda: self._made(space, stage))
+        return _LIKES[key]
 
     def _made(self, space: LabelSpace, stage: int | None = None) -> State:
         """A new state for these labels: before any stage, or at the first step of one."""

@@ -101,7 +101,9 @@ class Run:
         labels, own = label_all(self.styles, test), label_space(self.styles)
         place, parts = Place(own, joint or own), self._parts_of
         if joint is not None and joint != own:
-            parts = partial(one_run, place.put(self.parts, _like(self.experiment, self.domain, joint, self.starts)))
+            parts = functools.partial(
+                one_run, place.put(self.parts, _like(self.experiment, self.domain, joint, self.starts))
+            )
         scores = [
             score_seed(
                 parts(i),

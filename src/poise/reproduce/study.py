@@ -1,0 +1,135 @@
+"""Training and scoring all cells of some tables: many at once, each saved when it is done, continued at will."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from .. import config, origin, storage
+from ..config import Experiment
+from ..errors import PoiseError
+from ..evaluation import ROLLOUTS
+from ..jobs import train_tasks
+from ..joining import join
+from ..labeling import label_all, label_space
+from ..records import make_folder
+from ..runs import Run, load_run
+from ..tasks import Task, prepare_all
+from . import grid
+from .grid import Cell, Table
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Study:
+    """A folder with the cells of some tables: `cells/NAME.json` what was measured, `runs/NAME` what was trained."""
+
+    folder: Path
+    like: Experiment
+    """What all experiments have in common: data, seeds, settings."""
+    rollouts: int = ROLLOUTS
+
+    @staticmethod
+    def open(
+        folder: str | Path, data: str | None = None, test: str | None = None, seeds: int = 5, quick: bool = False
+    ) -> Study:
+        """The study in a folder, new or to be continued; without data, on simulated basketball."""
+        settings = grid.settings(quick)
+        if data is None:
+            like = Experiment(data="basketball", test=test, seeds=seeds, settings=settings)
+            like = replace(like, count=grid.QUICK) if quick else like
+        else:
+            like = Experiment(data=data, domain="basketball", test=test, seeds=seeds, settings=settings)
+        study = Study(make_folder(Path(folder)), like, ROLLOUTS // 4 if quick else ROLLOUTS)
+        path, about = study.folder / "study.json", study.about()
+        if path.exists():
+            old = storage.read_json(path)
+            for key in about:
+                if old.get(key) != about[key]:
+                    raise PoiseError(
+                        f"{folder} holds another study ({key}: {old.get(key)}, not {about[key]}); choose another --out"
+                    )
+        storage.write_json(path, {**about, "command": origin.command()})
+        return study
+
+    def about(self) -> dict[str, Any]:
+        """What makes it this study, and no other; data are told by name, as they may lie elsewhere the next time."""
+        return {
+            "format": FORMAT,
+            "data": Path(self.like.data).name,
+            "test": self.like.test and Path(self.like.test).name,
+            "count": self.like.count,
+            "seeds": self.like.seeds,
+            "rollouts": self.rollouts,
+            "settings": config.to_json(self.like.settings),
+        }
+
+    def result(self, cell: Cell) -> dict[str, Any] | None:
+        """What was measured for a cell, if it was."""
+        path = self.folder / "cells" / f"{cell.name}.json"
+        return storage.read_json(path) if path.exists() else None
+
+    def run(self, cell: Cell) -> Run | None:
+        """The trained run of a cell, if it is here."""
+        folder = self.folder / "runs" / cell.name
+        return load_run(folder) if (folder / "weights.safetensors").exists() else None
+
+    def missing(self, tables: Iterable[Table], algorithms: tuple[str, ...] = ()) -> list[list[Cell]]:
+        """The cells that are not measured yet, those that one program trains together."""
+        wanted = {cell for table in tables for _, _, cell in table.cells()}
+        wanted = [cell for cell in wanted if not algorithms or cell.algorithm in algorithms]
+        left = sorted((cell for cell in wanted if self.result(cell) is None), key=lambda cell: cell.name)
+        groups = itertools.groupby(sorted(left, key=grid.same_program), grid.same_program)
+        return [list(group) for _, group in groups]
+
+    def fill(self, tables: Iterable[Table], algorithms: tuple[str, ...] = (), progress: bool = True) -> None:
+        """Trains and scores every cell that is missing."""
+        groups = self.missing(tables, algorithms)
+        total = sum(map(len, groups))
+        with tqdm(total=total, desc="cells", unit="cell", disable=not progress, position=1, leave=False) as bar:
+            for group in groups:
+                if progress:
+                    runs = len(group) * self.like.seeds
+                    tqdm.write(f"{group[0].algorithm}: {len(group)} cells, {runs} runs in one program", file=sys.stderr)
+                for cell, result in self._measure(group, progress):
+                    storage.write_json(make_folder(self.folder / "cells") / f"{cell.name}.json", result)
+                    bar.update()
+
+    def _measure(self, group: list[Cell], progress: bool) -> Iterator[tuple[Cell, dict[str, Any]]]:
+        began = time.perf_counter()
+        tasks = prepare_all([cell.experiment(self.like) for cell in group], progress=progress)
+        runs = train_tasks(tasks, [self.folder / "runs" / cell.name for cell in group], progress, quiet=True)
+        joint = join([label_space(run.styles) for run in runs])
+        for cell, task, run in zip(group, tasks, runs, strict=True):
+            report = run.evaluate(rollouts=self.rollouts, joint=joint)
+            yield (
+                cell,
+                {
+                    "cell": config.to_json(cell),
+                    "seeds": [score.to_json() for score in report.algorithms[cell.algorithm]],
+                    "styles": report.about["styles"],
+                    "base_rate": report.about["base_rate"],
+                    "disagreement": _disagreement(task),
+                    "train": len(task.splits.train),
+                    "test": report.about["test"],
+                    "runs_in_program": len(group) * self.like.seeds,
+                    **origin.origin(time.perf_counter() - began),
+                },
+            )
+
+
+def _disagreement(task: Task) -> float:
+    """The share of training demonstrations whose noisy label is not the true one, in any style."""
+    if not any(task.noise):
+        return 0.0
+    true = label_all(task.styles, task.splits.train)
+    return round(float(np.not_equal(true, task.labels).any(axis=1).mean()), 4)
