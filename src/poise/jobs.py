@@ -162,14 +162,14 @@ def _train(jobs: list[_Job], progress: bool, title: str, quiet: bool) -> list[Ru
     """Trains the runs of jobs of one shape as one axis."""
     task, stage = jobs[0].task, jobs[0].position[0]
     settings, algorithm = task.experiment.settings, task.algorithm
-    joint = join([job.space for job in jobs])
+    joint, likes = join([job.space for job in jobs]), {}
     if progress and not quiet:
         for job in jobs:
             tqdm.write(str(job.task), file=sys.stderr)
     statistics = Statistics.of(task.splits.train)
     state = jax.tree.map(
         lambda *each: jnp.concatenate(each) if eqx.is_array(each[0]) else each[0],
-        *(job.state(statistics, joint) for job in jobs),
+        *(job.state(statistics, joint, likes) for job in jobs),
     )
     train, validation, wide = _data(jobs, joint)
     if progress and isinstance(train, Stream):
@@ -241,9 +241,6 @@ def _distinct(jobs: list[_Job]) -> tuple[list[_Job], list[int]]:
     return different, of_run
 
 
-_LIKES: dict[Any, State] = {}
-
-
 class _Job:
     """One task on its way: where it stands, and its metrics and checkpoints in its folder."""
 
@@ -267,9 +264,9 @@ class _Job:
         """The labels of its styles."""
         return label_space(self.task.styles)
 
-    def state(self, statistics: Statistics, joint: LabelSpace) -> State:
+    def state(self, statistics: Statistics, joint: LabelSpace, likes: dict[Any, State]) -> State:
         """The state of the last checkpoint, or one from the start, with room for the labels of others."""
-        self.statistics = statistics
+        self.statistics, self.likes = statistics, likes
         stage = self.position[0] if self.position[1] else None
         if stage is None:
             own = self._made(self.space)
@@ -283,11 +280,11 @@ class _Job:
         return Place(self.space, joint).take(state, self._like(self.space, None if state.optimiser is None else stage))
 
     def _like(self, space: LabelSpace, stage: int | None) -> State:
-        """The shapes of a state, traced once for all jobs of one shape that have as many seeds."""
-        key = self.shape, len(self.seeds), space, stage
-        if key not in _LIKES:
-            _LIKES[key] = eqx.filter_eval_shape(lambda: self._made(space, stage))
-        return _LIKES[key]
+        """The shapes of a state, traced once for all jobs that train together and have as many seeds."""
+        key = len(self.seeds), space, stage
+        if key not in self.likes:
+            self.likes[key] = eqx.filter_eval_shape(lambda: self._made(space, stage))
+        return self.likes[key]
 
     def _made(self, space: LabelSpace, stage: int | None = None) -> State:
         """A new state for these labels: before any stage, or at the first step of one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -50,7 +51,7 @@ class Study:
         else:
             like = Experiment(data=data, domain="basketball", test=test, seeds=seeds, settings=settings)
         study = Study(make_folder(Path(folder)), like, ROLLOUTS // 4 if quick else ROLLOUTS)
-        path, about = study.folder / "study.json", study.about()
+        path, about = study.folder / "study.json", json.loads(json.dumps(study.about()))
         if path.exists():
             old = storage.read_json(path)
             for key in about:
