@@ -38,8 +38,8 @@ $(VENV)/ready: requirements.lock pyproject.toml
 
 # uv resolves once for every supported Python; the file carries markers, not addresses.
 lock:
-	uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra sportvu --no-emit-index-url --no-header \
-		pyproject.toml requirements-build.in --output-file requirements.lock
+	uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra cheetah --extra sportvu \
+		--no-emit-index-url --no-header pyproject.toml requirements-build.in --output-file requirements.lock
 
 clean:
 	rm -rf $(VENV) demo
