@@ -343,7 +343,8 @@ def _preset(words: Sequence[str]) -> Train:
     if preset is not None and preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
     settings = PRESETS[preset] if preset else domain.settings if domain else Experiment().settings
-    return Train(Experiment(settings=settings, styles=Experiment.styles if domain else ()))
+    styles = tuple(name for name in Experiment.styles if domain is not None and name in domain.styles)
+    return Train(Experiment(settings=settings, styles=styles))
 
 
 def _union(kinds: tuple[Any, ...]) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from ..errors import unknown
 from .base import Domain, Scene, integrator, plain
 from .basketball import BASKETBALL
+from .cheetah import CHEETAH
 
-DOMAINS: dict[str, Domain] = {domain.name: domain for domain in (BASKETBALL,)}
+DOMAINS: dict[str, Domain] = {domain.name: domain for domain in (BASKETBALL, CHEETAH)}
 
 
 def find_domain(name: str) -> Domain:

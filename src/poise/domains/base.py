@@ -23,6 +23,10 @@ class Scene:
     columns: tuple[int, int] = (0, 1)
     limits: tuple[float, float, float, float] | None = None
     unit: str = ""
+    hertz: float | None = None
+    """Steps a second, where it is known."""
+    body: Callable[[Array], Array] | None = None
+    """Lines [..., K, 2, 2] that draw a state [..., S] as a stick figure: K pairs of ends, across and up."""
 
 
 @dataclass(frozen=True)

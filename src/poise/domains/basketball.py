@@ -97,6 +97,7 @@ HALF_COURT = Scene(
     ),
     limits=(-1, 48, -1, 51),
     unit="ft",
+    hertz=HZ,
 )
 
 BASKETBALL = Domain(

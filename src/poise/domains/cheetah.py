@@ -1,0 +1,161 @@
+"""Cheetah: the Control Suite's planar runner at 40 Hz, 5 s long; a state is qpos and qvel, in metres and radians.
+
+The physics are MuJoCo's and come with an extra: pip install 'poise[cheetah]'. Styles and pictures need none of it:
+where the torso and the feet are follows from qpos by the geometry below.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from .. import physics
+from ..config import PRESETS
+from ..labeling import labeling_function
+from ..trajectories import Array
+from .base import Domain, Scene
+
+HZ = 40  # control steps a second
+TIMESTEP, SUBSTEPS = 0.005, 5  # seconds of a physics step; physics steps of a control step
+STEPS = 200  # control steps of a trajectory
+STATES, ACTIONS = 18, 6
+SETTLING = 200  # physics steps between random joint angles and the first state
+VELOCITY = 9  # the column of the torso's forward velocity
+
+# The geometry of the Control Suite's cheetah.xml, in metres, x forward and z up.
+STANDING = 0.7  # the torso's height where qpos is zero
+#          hangs on   x      z     column of its angle
+BODIES = {
+    "bthigh": ("torso", -0.50, 0.00, 3),
+    "bshin": ("bthigh", 0.16, -0.25, 4),
+    "bfoot": ("bshin", -0.28, -0.14, 5),
+    "fthigh": ("torso", 0.50, 0.00, 6),
+    "fshin": ("fthigh", -0.14, -0.24, 7),
+    "ffoot": ("fshin", 0.13, -0.18, 8),
+}
+#          belongs to  middle: x, z   degrees  half its length
+CAPSULES = {
+    "torso": ("torso", 0.0, 0.0, -90.0, 0.5),
+    "head": ("torso", 0.6, 0.1, 50.0, 0.15),
+    "bthigh": ("bthigh", 0.1, -0.13, -218.0, 0.145),
+    "bshin": ("bshin", -0.14, -0.07, -116.0, 0.15),
+    "bfoot": ("bfoot", 0.03, -0.097, -15.0, 0.094),
+    "fthigh": ("fthigh", -0.07, -0.12, 30.0, 0.133),
+    "fshin": ("fshin", 0.065, -0.09, -34.0, 0.106),
+    "ffoot": ("ffoot", 0.045, -0.07, -34.0, 0.07),
+}
+RADIUS = 0.046  # of every capsule
+
+Frames = dict[str, tuple[Array, Array]]
+"""By body: where it is [..., 2] and how it is turned [...]."""
+
+
+def frames(states: Float[Array, "... S"]) -> Frames:
+    """Where every body is and how it is turned."""
+    torso = jnp.stack([states[..., 0], states[..., 1] + STANDING], axis=-1)
+    found: Frames = {"torso": (torso, states[..., 2])}
+    for name, (parent, x, z, column) in BODIES.items():
+        found[name] = _from(found[parent], x, z), found[parent][1] + states[..., column]
+    return found
+
+
+def middle(found: Frames, name: str) -> Float[Array, "... 2"]:
+    """The middle of a capsule."""
+    body, x, z, _, _ = CAPSULES[name]
+    return _from(found[body], x, z)
+
+
+def stick_figure(states: Float[Array, "... S"]) -> Float[Array, "... capsules 2 2"]:
+    """The two ends of every capsule: [..., capsule, end, x and z]."""
+    found = frames(states)
+    lines = []
+    for name, (body, _, _, degrees, half) in CAPSULES.items():
+        centre, turn = middle(found, name), found[body][1] + np.deg2rad(degrees)
+        along = half * jnp.stack([jnp.sin(turn), jnp.cos(turn)], axis=-1)
+        lines.append(jnp.stack([centre - along, centre + along], axis=-2))
+    return jnp.stack(lines, axis=-3)
+
+
+def _from(frame: tuple[Array, Array], x: float, z: float) -> Array:
+    """A point fixed to a body, in the world; a positive angle turns z towards x."""
+    place, turn = frame
+    cos, sin = jnp.cos(turn), jnp.sin(turn)
+    return place + jnp.stack([x * cos + z * sin, z * cos - x * sin], axis=-1)
+
+
+@labeling_function(classes=("slow", "fast"), unit="m/s")
+def speed(states, actions):
+    """Mean forward velocity."""
+    return states[:, VELOCITY].mean()
+
+
+@labeling_function(classes=("low", "high"), unit="m")
+def torso_height(states, actions):
+    """Mean height of the torso's middle above the ground."""
+    return STANDING + states[:, 1].mean()
+
+
+@labeling_function(classes=("low", "high"), unit="m")
+def back_foot_height(states, actions):
+    """Mean height of the back foot's middle above the ground."""
+    return middle(frames(states), "bfoot")[:, 1].mean()
+
+
+@labeling_function(classes=("low", "high"), unit="m")
+def front_foot_height(states, actions):
+    """Mean height of the front foot's middle above the ground."""
+    return middle(frames(states), "ffoot")[:, 1].mean()
+
+
+@functools.cache
+def model() -> Any:
+    """MuJoCo's model of the Cheetah, at its time step."""
+    return physics.suite_model("cheetah", TIMESTEP)
+
+
+@functools.cache
+def in_threads() -> physics.Threads:
+    """The Cheetah's physics by MuJoCo in threads."""
+    return physics.Threads(model(), SUBSTEPS)
+
+
+@functools.cache
+def compiled() -> physics.Compiled:
+    """The Cheetah's physics by MJX, compiled by JAX."""
+    return physics.Compiled(model(), SUBSTEPS)
+
+
+def resets(count: int, seed: int) -> Float[np.ndarray, "count S"]:
+    """First states as the Control Suite makes them: its episodes of that seed, one after the other.
+
+    Joint angles are drawn within their limits, and the body then falls and settles. The Control Suite's first step
+    moves it by the forces of the pose before the draw, and so does this.
+    """
+    driver, limited = in_threads(), model().jnt_limited == 1
+    low, high = model().jnt_range[limited].T
+    drawn = np.zeros((count, STATES))
+    drawn[:, : model().nq][:, limited] = np.random.RandomState(seed).uniform(low, high, (count, len(low)))
+    first = driver.settle(np.zeros((1, STATES)), 1)
+    return driver.settle(drawn + first, SETTLING - 1)
+
+
+def environment(states: Array, actions: Array) -> np.ndarray:
+    """The next states by MuJoCo; the motors give no more than their range, whatever a policy asks for."""
+    return in_threads().step(states, np.clip(np.asarray(actions), -1, 1))
+
+
+CHEETAH = Domain(
+    name="cheetah",
+    environment=environment,
+    styles={
+        style.name: replace(style, source=style.name)
+        for style in (speed, torso_height, back_foot_height, front_foot_height)
+    },
+    settings=PRESETS["cheetah"],
+    scene=Scene(unit="m", hertz=HZ, body=stick_figure),
+)
