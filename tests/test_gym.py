@@ -1,0 +1,55 @@
+"""The Cheetah as Gymnasium sees it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+import numpy as np
+import pytest
+
+from poise import PoiseError
+from poise.domains import cheetah
+
+for name in ("gymnasium", "mujoco", "dm_control"):
+    pytest.importorskip(name, reason="the extra is missing: pip install 'poise[cheetah]'")
+gymnasium, gym = importlib.import_module("gymnasium"), importlib.import_module("poise.gym")
+
+
+@pytest.mark.filterwarnings("ignore:.*A Box observation space")  # positions and velocities have no bounds
+def test_gymnasiums_checker_finds_nothing_wrong():
+    from gymnasium.utils.env_checker import check_env
+
+    check_env(gymnasium.make(gym.NAME).unwrapped)
+
+
+def test_an_episode_is_cut_off_after_200_steps_and_pays_forward_velocity():
+    environment = gymnasium.make(gym.NAME)
+    environment.reset(seed=0)
+    environment.action_space.seed(0)
+    for step in range(200):
+        state, reward, ended, cut_off, _ = environment.step(environment.action_space.sample())
+        assert reward == state[cheetah.VELOCITY]
+        assert (ended, cut_off) == (False, step == 199)
+
+
+def test_the_seed_decides_this_reset_and_the_next():
+    one, two = (gymnasium.make(gym.NAME) for _ in range(2))
+    first = [environment.reset(seed=5)[0] for environment in (one, two)]
+    second = [environment.reset()[0] for environment in (one, two)]
+    np.testing.assert_array_equal(*first)
+    np.testing.assert_array_equal(*second)
+    assert not np.array_equal(first[0], second[0])
+
+
+def test_an_action_out_of_range_is_one_clear_line():
+    environment = gymnasium.make(gym.NAME, disable_env_checker=True)
+    environment.reset(seed=0)
+    with pytest.raises(PoiseError, match="lies between -1 and 1; got 2 in row 0"):
+        environment.step(np.full(6, 2.0, np.float32))
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(PoiseError, match=r"pip install 'poise\[cheetah\]'"):
+        gym.require("gymnasium")
