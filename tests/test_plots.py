@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
+from PIL import Image
 
 from poise import PoiseError, Trajectories, labeling_function, plots
 from poise.domains.base import Scene
@@ -114,6 +115,55 @@ def test_every_panel_shows_every_rollout_of_own_data():
 
 def test_a_formula_in_a_name_stays_text():
     plots.encode(plots.draw_rollouts([(r"$\frac{=<b>$", checked())], SQUARE))
+
+
+def hopping(steps: int = 41) -> np.ndarray:
+    """A pole that goes to the right and hops."""
+    states = np.zeros((steps, 2), np.float32)
+    states[:, 0], states[:, 1] = np.arange(steps) / 10, np.abs(np.sin(np.arange(steps)))
+    return states
+
+
+def pole(states):
+    return np.stack([states, states + np.array([0.2, 1.0])], axis=-2)[..., None, :, :]
+
+
+POLE = Scene(unit="m", hertz=10, body=pole)
+
+
+def test_a_strip_tells_the_time_and_the_way_of_each_figure():
+    figure = plots.draw_strips([("hops", hopping()), ("short", hopping(4))], POLE)
+    long, short = figure.axes
+    assert [len(lines(ax)[0].get_segments()) for ax in (long, short)] == [plots.FIGURES, 4]
+    words = [text.get_text() for text in long.get_xticklabels()]
+    assert (words[0], words[-1]) == ("0.0 s\n0.0 m", "4.0 s\n4.0 m")
+    for ax in figure.axes:
+        points = np.concatenate(lines(ax)[0].get_segments())
+        (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+        assert ((left < points[:, 0]) & (points[:, 0] < right)).all()
+        assert ((bottom < points[:, 1]) & (points[:, 1] < top)).all()
+
+
+def test_an_animation_takes_as_long_as_the_trajectory(tmp_path):
+    plots.save_animation(hopping(21), POLE, tmp_path / "hops.gif")
+    with Image.open(tmp_path / "hops.gif") as made:
+        assert made.format == "GIF"
+        seconds = 0
+        for frame in range(made.n_frames):
+            made.seek(frame)
+            seconds += made.info["duration"] / 1000
+    assert seconds == pytest.approx(2.0, abs=0.1)
+
+
+def test_stick_figures_that_cannot_be_drawn_are_one_clear_line(tmp_path):
+    with pytest.raises(PoiseError, match="no trajectories were given"):
+        plots.draw_strips([], POLE)
+    with pytest.raises(PoiseError, match="this domain's scene has no body"):
+        plots.draw_strips([("walk", hopping())], SQUARE)
+    with pytest.raises(PoiseError, match="not finite"):
+        plots.animate(hopping() * np.nan, POLE)
+    with pytest.raises(PoiseError, match=r"an animation is a \.gif; got 'a.mp4'"):
+        plots.save_animation(hopping(), POLE, tmp_path / "a.mp4")
 
 
 def test_histograms_show_thresholds_classes_and_unit():

@@ -1,4 +1,4 @@
-"""Pictures: rollouts on their scene, scores with thresholds, learning curves, style-consistency.
+"""Pictures: rollouts on their scene, stick figures, scores with thresholds, learning curves, style-consistency.
 
 The only importer of matplotlib, and only of its objects (`Figure`, never pyplot): no display, no state shared between
 figures, so it is safe in threads. Colours are Okabe and Ito's, and nothing is told by colour alone.
@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, MultipleLocator
+from PIL import Image
 
 from . import storage
 from .domains.base import Scene
@@ -181,6 +184,106 @@ def _draw_scale(ax: Axes, scene: Scene, low: np.ndarray, high: np.ndarray) -> No
     ax.plot([left, left + length], [below, below], color=MUTED, linewidth=1.2, clip_on=False)
     words = _plain(f"{length:g} {scene.unit}".strip())
     ax.text(left + length + 0.015 * span, below, words, fontsize=SMALL, color=MUTED, va="center")
+
+
+# Stick figures
+
+FIGURES = 8  # in a strip
+FRAMES = 20  # a second of an animation, or one a step where the time of a step is not known
+STICK = 3.0  # points: the width of a line of a body
+
+
+def draw_strips(rows: Sequence[tuple[str, Float[np.ndarray, "_ S"]]], scene: Scene) -> Figure:
+    """One strip a title: a trajectory as stick figures side by side, each with its time and the way it has come."""
+    if not rows:
+        raise PoiseError("there is nothing to draw: no trajectories were given")
+    moments = [np.linspace(0, len(x) - 1, min(FIGURES, len(x))).round().astype(int) for _, x in rows]
+    bodies = [_bodies(np.asarray(states)[steps], scene) for (_, states), steps in zip(rows, moments, strict=True)]
+    reach, top = max(_reach(lines) for lines in bodies), max(float(lines[..., 1].max()) for lines in bodies)
+    pitch, count = 2.15 * reach, max(len(steps) for steps in moments)
+    figure, axes = _grid(len(rows), 1, PAGE * 1.1 * top / (pitch * count) + 0.7, PAGE)
+    for ax, (title, _), lines, steps in zip(axes, rows, bodies, moments, strict=True):
+        places, ways = pitch * np.arange(len(steps)), _middle(lines) - _middle(lines)[0]
+        lines[..., 0] += (places - _middle(lines))[:, None, None]
+        ax.add_collection(_sticks(lines.reshape(-1, 2, 2)), autolim=False)
+        _draw_ground(ax, -pitch / 2, pitch * (count - 0.5), top)
+        told = zip(steps, ways.round(1) + 0.0, strict=True)  # never -0.0
+        ax.set_xticks(
+            places, [_plain(f"{_moment(int(step), scene)}\n{way:.1f} {scene.unit}".strip()) for step, way in told]
+        )
+        ax.tick_params(axis="x", length=0)
+        _title(ax, title)
+    return figure
+
+
+def animate(states: Float[np.ndarray, "_ S"], scene: Scene) -> bytes:
+    """A trajectory as a GIF of its stick figure, in its own time, seen by a camera that goes along."""
+    steps = np.arange(0, len(states) - 1 + 1e-6, (scene.hertz or FRAMES) / FRAMES).round().astype(int)
+    lines = _bodies(np.asarray(states)[steps], scene)
+    wide, top = 1.5 * _reach(lines), float(lines[..., 1].max())
+    figure = Figure(figsize=(4.2, 4.2 * 1.1 * top / (2 * wide) + 0.5), facecolor="white")
+    ax = figure.add_axes((0, 0.5 / figure.get_figheight(), 1, 1 - 0.5 / figure.get_figheight()))
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.xaxis.set_major_locator(MultipleLocator(1.0))
+    ax.tick_params(labelsize=SMALL, labelcolor=MUTED, color=FAINT, length=3)
+    ax.set_xlabel(_plain(scene.unit), fontsize=SMALL, color=MUTED, labelpad=0)
+    clock = ax.text(0.02, 0.97, "", transform=ax.transAxes, va="top", fontsize=SMALL, color=MUTED)
+    body, canvas, frames = _sticks(lines[0]), FigureCanvasAgg(figure), []
+    ax.add_collection(body, autolim=False)
+    _draw_ground(ax, -wide, wide, top)
+    for step, now, x in zip(steps, lines, _middle(lines), strict=True):
+        body.set_segments(list(now))
+        ax.set_xlim(x - wide, x + wide)
+        clock.set_text(_plain(_moment(int(step), scene)))
+        canvas.draw()
+        frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").quantize(32))
+    buffer = io.BytesIO()
+    frames[0].save(buffer, "GIF", save_all=True, append_images=frames[1:], duration=1000 // FRAMES, loop=0)
+    return buffer.getvalue()
+
+
+def save_animation(states: Float[np.ndarray, "_ S"], scene: Scene, path: str | Path) -> None:
+    """Writes a trajectory's stick figure as a .gif."""
+    if Path(path).suffix.lower() != ".gif":
+        raise PoiseError(f"an animation is a .gif; got {Path(path).name!r}: end its name in .gif")
+    storage.write_bytes(Path(path), animate(states, scene))
+
+
+def _bodies(states: np.ndarray, scene: Scene) -> np.ndarray:
+    """The lines [time, K, 2, 2] of a trajectory's stick figures."""
+    if scene.body is None:
+        raise PoiseError("there are no stick figures to draw: this domain's scene has no body")
+    lines = np.array(scene.body(np.asarray(states)))
+    if not np.isfinite(lines).all():
+        raise PoiseError("a trajectory with states that are not finite cannot be drawn")
+    return lines
+
+
+def _middle(lines: np.ndarray) -> np.ndarray:
+    """Where each of the bodies [time, K, 2, 2] is, across."""
+    return lines[..., 0].mean(axis=(1, 2))
+
+
+def _reach(lines: np.ndarray) -> float:
+    """How far the widest of the bodies goes from its middle."""
+    return float(np.abs(lines[..., 0] - _middle(lines)[:, None, None]).max())
+
+
+def _sticks(lines: np.ndarray) -> LineCollection:
+    return LineCollection(list(lines), linewidths=STICK, colors=OBEYS, capstyle="round", zorder=3)
+
+
+def _draw_ground(ax: Axes, left: float, right: float, top: float) -> None:
+    ax.set_xlim(left, right)
+    ax.set_ylim(-0.03 * top, 1.07 * top)
+    ax.set_aspect("equal")
+    ax.axhline(0, color=FAINT, linewidth=1.0, zorder=1)
+    ax.set_yticks([])
+    ax.spines[["left", "bottom"]].set_visible(False)
+
+
+def _moment(step: int, scene: Scene) -> str:
+    return f"{step / scene.hertz:.1f} s" if scene.hertz else f"step {step}"
 
 
 # Scores
