@@ -137,6 +137,28 @@ class Sample:
     """Prints the share of rollouts that obey, and where files went, as JSON."""
 
 
+@dataclass(frozen=True)
+class Reproduce:
+    """Makes the paper's tables on basketball again, beside its numbers; goes on where it was interrupted."""
+
+    tables: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Tables by name, or `all`."""
+    list: bool = False
+    """Names the tables and stops."""
+    data: str | None = None
+    """Demonstrations of players (.npz, as `poise import sportvu` writes them); simulated ones if not given."""
+    test: str | None = None
+    """An .npz of test demonstrations; without one, a tenth of the data is set aside."""
+    seeds: int | None = None
+    """Seeds of each cell; 5, or 1 if quick."""
+    quick: bool = False
+    """Small networks, few demonstrations and rollouts: minutes on two cores."""
+    algorithms: tuple[str, ...] = ()
+    """Only these rows."""
+    out: Path | None = None
+    """Where cells, runs, tables and figures go; runs/paper, or runs/paper-quick, if not given."""
+
+
 def demo(arguments: Demo) -> None:
     """make demo."""
     from .demo import run_demo
@@ -260,8 +282,48 @@ def sample(arguments: Sample) -> None:
         print(f"wrote {path}")
 
 
+def reproduce(arguments: Reproduce) -> None:
+    """poise reproduce."""
+    from . import reproduce as paper
+    from .algorithms import ALGORITHMS
+    from .reproduce.grid import summary
+
+    if arguments.list:
+        return print(summary())
+    if not arguments.tables:
+        raise PoiseError("which table? name one, or `all`; `poise reproduce --list` names them")
+    for name in arguments.algorithms:
+        if name not in ALGORITHMS:
+            raise unknown("algorithm", name, ALGORITHMS)
+    if arguments.seeds is not None and arguments.seeds < 1:
+        raise PoiseError(f"train at least one seed; got {arguments.seeds}")
+    if arguments.test is not None and arguments.data is None:
+        raise PoiseError("--test goes with --data: simulated demonstrations are split by themselves")
+    out = arguments.out or Path("runs") / ("paper-quick" if arguments.quick else "paper")
+    files = paper.reproduce(
+        arguments.tables,
+        data=arguments.data,
+        test=arguments.test,
+        seeds=arguments.seeds,
+        quick=arguments.quick,
+        out=out,
+        algorithms=arguments.algorithms,
+    )
+    print(files[0].read_text())
+    for path in files:
+        print(f"wrote {path}")
+
+
 ABOUT = "Policies you can dial: learn from demonstrations, ask for a style, get rollouts that show it."
-COMMANDS = {Demo: demo, Import: import_logs, Label: label, Train: train, Evaluate: evaluate, Sample: sample}
+COMMANDS = {
+    Demo: demo,
+    Import: import_logs,
+    Label: label,
+    Train: train,
+    Evaluate: evaluate,
+    Sample: sample,
+    Reproduce: reproduce,
+}
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -70,6 +70,8 @@ class SeedScore:
     kl: float | None
     unscored: dict[str, int]
     """Rollouts that a labeling function could not score; they count as wrong."""
+    astray: float = 0.0
+    """The share of rollouts that leave the range of all states seen in test demonstrations: no label forbids it."""
     stopped: str | None = None
     """The stage and step at which the seed was stopped, if its loss turned non-finite."""
     label_loss: float | None = None
@@ -102,6 +104,7 @@ class SeedScore:
             "believed": self.believed and {name: round(value, 4) for name, value in self.believed.items()},
             "nld": round(self.nld, 4) if np.isfinite(self.nld) else None,
             "kl": round(self.kl, 4) if self.kl is not None and np.isfinite(self.kl) else None,
+            "astray": round(self.astray, 4),
             "label_loss": _rounded(self.label_loss),
             "dynamics_error": _rounded(self.dynamics_error),
             "unscored": self.unscored,
@@ -156,11 +159,20 @@ def score_seed(
         believed=believed,
         nld=nld,
         kl=kl,
+        astray=astray(own, test),
         label_loss=label_loss,
         dynamics_error=dynamics_error,
         unscored={name: int((~own.scored[:, i]).sum()) for i, name in enumerate(names)},
         stopped=stopped,
     )
+
+
+def astray(checked: Checked, known: Trajectories) -> float:
+    """The share of rollouts with a state beyond those of the known trajectories, in any dimension."""
+    seen = np.asarray(known.states)[:, 1:][np.asarray(known.mask)]
+    states, real = np.asarray(checked.rollouts.states)[:, 1:], np.asarray(checked.rollouts.mask)
+    beyond = ((states < seen.min(axis=0)) | (states > seen.max(axis=0))).any(axis=-1) & real
+    return float((beyond.any(axis=1) | ~checked.finite).mean())
 
 
 @dataclass(frozen=True)

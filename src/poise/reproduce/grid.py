@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ..config import PRESETS, Experiment, Settings
 from ..errors import unknown
@@ -56,7 +56,6 @@ class Table:
     algorithms: tuple[str, ...] = CALIBRATED
     measure: str = "joint"
     """What of a seed's score it shows; several are separated by commas."""
-    note: str = field(default="", kw_only=True)
 
     def cells(self) -> Iterator[tuple[str, str, Cell]]:
         """(algorithm, column, cell) for each of its cells."""
@@ -132,7 +131,14 @@ def settings(quick: bool) -> Settings:
     if not quick:
         return PRESETS["basketball"]
     small = PRESETS["small"]
-    return replace(small, training=replace(small.training, policy_steps=1_500, labeler_steps=1_500, dynamics_steps=500))
+    return replace(small, training=replace(small.training, policy_steps=1_200, labeler_steps=1_200, dynamics_steps=500))
+
+
+def summary() -> str:
+    """The names of the tables, what they show and how many cells they have."""
+    lines = [f"{name:14} {len(list(table.cells())):3} cells  {table.title}" for name, table in TABLES.items()]
+    cells = {cell for table in TABLES.values() for _, _, cell in table.cells()}
+    return "\n".join([*lines, f"{'all':14} {len(cells):3} cells  all of them; cells that tables share count once"])
 
 
 def same_program(cell: Cell) -> tuple[str, str]:

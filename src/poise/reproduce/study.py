@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from .. import config, origin, storage
 from ..config import Experiment
+from ..domains import find_domain
 from ..errors import PoiseError
 from ..evaluation import ROLLOUTS
 from ..jobs import train_tasks
@@ -23,7 +24,7 @@ from ..joining import join
 from ..labeling import label_all, label_space
 from ..records import make_folder
 from ..runs import Run, load_run
-from ..tasks import Task, prepare_all
+from ..tasks import Task, load_splits, prepare_all
 from . import grid
 from .grid import Cell, Table
 
@@ -50,6 +51,7 @@ class Study:
             like = replace(like, count=grid.QUICK) if quick else like
         else:
             like = Experiment(data=data, domain="basketball", test=test, seeds=seeds, settings=settings)
+            load_splits(like, find_domain("basketball"))  # what is wrong with them is told before anything is written
         study = Study(make_folder(Path(folder)), like, ROLLOUTS // 4 if quick else ROLLOUTS)
         path, about = study.folder / "study.json", json.loads(json.dumps(study.about()))
         if path.exists():
@@ -84,6 +86,10 @@ class Study:
         folder = self.folder / "runs" / cell.name
         return load_run(folder) if (folder / "weights.safetensors").exists() else None
 
+    def results(self) -> dict[str, dict[str, Any]]:
+        """All that was measured, by the name of a cell."""
+        return {path.stem: storage.read_json(path) for path in sorted((self.folder / "cells").glob("*.json"))}
+
     def missing(self, tables: Iterable[Table], algorithms: tuple[str, ...] = ()) -> list[list[Cell]]:
         """The cells that are not measured yet, those that one program trains together."""
         wanted = {cell for table in tables for _, _, cell in table.cells()}
@@ -94,16 +100,18 @@ class Study:
 
     def fill(self, tables: Iterable[Table], algorithms: tuple[str, ...] = (), progress: bool = True) -> None:
         """Trains and scores every cell that is missing."""
+        tables = list(tables)
+        wanted = len({cell for table in tables for _, _, cell in table.cells()})
+        done = wanted - sum(map(len, self.missing(tables)))
         groups = self.missing(tables, algorithms)
-        total = sum(map(len, groups))
-        with tqdm(total=total, desc="cells", unit="cell", disable=not progress, position=1, leave=False) as bar:
-            for group in groups:
-                if progress:
-                    runs = len(group) * self.like.seeds
-                    tqdm.write(f"{group[0].algorithm}: {len(group)} cells, {runs} runs in one program", file=sys.stderr)
-                for cell, result in self._measure(group, progress):
-                    storage.write_json(make_folder(self.folder / "cells") / f"{cell.name}.json", result)
-                    bar.update()
+        for number, group in enumerate(groups, start=1):
+            if progress:
+                said = f"{done} of {wanted} cells are done; program {number} of {len(groups)}, {group[0].algorithm}:"
+                runs = len(group) * self.like.seeds
+                tqdm.write(f"{said} {len(group)} cells, {runs} runs at once", file=sys.stderr)
+            for cell, result in self._measure(group, progress):
+                storage.write_json(make_folder(self.folder / "cells") / f"{cell.name}.json", result)
+                done += 1
 
     def _measure(self, group: list[Cell], progress: bool) -> Iterator[tuple[Cell, dict[str, Any]]]:
         began = time.perf_counter()
