@@ -14,6 +14,7 @@ from poise.domains import Domain
 from poise.labeling import Categories, LabelSpace, label_all, label_space
 from poise.losses import Batch
 from poise.models import Policy, Statistics
+from poise.rollout import environment_of
 from poise.training import Data, fit, losses_of, one_run, start
 
 BASKETBALL = DOMAINS["basketball"]
@@ -227,6 +228,12 @@ def test_gaussian_dynamics_recover_a_known_noise(name):
     drawn = dynamics.step(start_at, start_at + 0.5, jax.random.normal(jax.random.key(0), (2000, 2)))
     np.testing.assert_allclose(np.std(drawn, axis=0), [0.1, 0.5], rtol=0.15)
     np.testing.assert_allclose(np.mean(drawn, axis=0), [0.5, 0.5], atol=0.1)
+
+
+def test_learned_dynamics_are_never_the_judge_of_a_domain_that_knows_better():
+    domain, learned = DOMAINS["basketball"], object()
+    assert environment_of(domain, {"dynamics": learned}) is domain.dynamics
+    assert environment_of(NO_DYNAMICS, {"dynamics": learned}) is learned
 
 
 def test_dynamics_can_be_learned_where_they_are_known():

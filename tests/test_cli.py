@@ -266,6 +266,7 @@ def test_the_tables_of_the_paper_are_named(capsys):
         ([], "which table\\? name one, or `all`"),
         (["jont"], "unknown table 'jont'; did you mean 'joint'"),
         (["joint", "--algorithms", "ctvea"], "unknown algorithm 'ctvea'; did you mean 'ctvae'"),
+        (["rnn", "--algorithms", "ctvae-mi"], "rnn has no row 'ctvae-mi'; its rows are rnn, rnn-style"),
         (["joint", "--seeds", "0"], "at least one seed; got 0"),
         (["joint", "--test", "other.npz"], "--test goes with --data"),
         (["joint", "--data", "nowhere.npz"], "nowhere.npz"),

@@ -1,4 +1,4 @@
-"""The commands: demo, import, label, train, evaluate, sample. Each is a dataclass of arguments and a short function."""
+"""The commands. Each is a dataclass of arguments and one short function."""
 
 from __future__ import annotations
 
@@ -149,6 +149,8 @@ class Reproduce:
     """Demonstrations of players (.npz, as `poise import sportvu` writes them); simulated ones if not given."""
     test: str | None = None
     """An .npz of test demonstrations; without one, a tenth of the data is set aside."""
+    split_by: str | None = None
+    """A column of the .npz whose groups are never torn apart by the split; `game` if there is one."""
     seeds: int | None = None
     """Seeds of each cell; 5, or 1 if quick."""
     quick: bool = False
@@ -285,28 +287,18 @@ def sample(arguments: Sample) -> None:
 def reproduce(arguments: Reproduce) -> None:
     """poise reproduce."""
     from . import reproduce as paper
-    from .algorithms import ALGORITHMS
     from .reproduce.grid import summary
 
     if arguments.list:
         return print(summary())
-    if not arguments.tables:
-        raise PoiseError("which table? name one, or `all`; `poise reproduce --list` names them")
-    for name in arguments.algorithms:
-        if name not in ALGORITHMS:
-            raise unknown("algorithm", name, ALGORITHMS)
-    if arguments.seeds is not None and arguments.seeds < 1:
-        raise PoiseError(f"train at least one seed; got {arguments.seeds}")
-    if arguments.test is not None and arguments.data is None:
-        raise PoiseError("--test goes with --data: simulated demonstrations are split by themselves")
-    out = arguments.out or Path("runs") / ("paper-quick" if arguments.quick else "paper")
     files = paper.reproduce(
         arguments.tables,
         data=arguments.data,
         test=arguments.test,
+        split_by=arguments.split_by,
         seeds=arguments.seeds,
         quick=arguments.quick,
-        out=out,
+        out=arguments.out,
         algorithms=arguments.algorithms,
     )
     print(files[0].read_text())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +23,8 @@ from ..joining import join
 from ..labeling import label_all, label_space
 from ..records import make_folder
 from ..runs import Run, load_run
-from ..tasks import Task, load_splits, prepare_all
+from ..tasks import Task, fingerprint, load_splits, prepare_all
+from ..trajectories import Trajectories
 from . import grid
 from .grid import Cell, Table
 
@@ -38,21 +38,32 @@ class Study:
     folder: Path
     like: Experiment
     """What all experiments have in common: data, seeds, settings."""
+    fingerprints: tuple[str, ...] = ()
+    """Of the demonstrations to train on and to test on."""
     rollouts: int = ROLLOUTS
 
     @staticmethod
     def open(
-        folder: str | Path, data: str | None = None, test: str | None = None, seeds: int = 5, quick: bool = False
+        folder: str | Path,
+        data: str | None = None,
+        test: str | None = None,
+        seeds: int = 5,
+        quick: bool = False,
+        split_by: str | None = None,
     ) -> Study:
-        """The study in a folder, new or to be continued; without data, on simulated basketball."""
-        settings = grid.settings(quick)
-        if data is None:
-            like = Experiment(data="basketball", test=test, seeds=seeds, settings=settings)
-            like = replace(like, count=grid.QUICK) if quick else like
-        else:
-            like = Experiment(data=data, domain="basketball", test=test, seeds=seeds, settings=settings)
-            load_splits(like, find_domain("basketball"))  # what is wrong with them is told before anything is written
-        study = Study(make_folder(Path(folder)), like, ROLLOUTS // 4 if quick else ROLLOUTS)
+        """The study in a folder, new or to be continued; without data, on simulated basketball.
+
+        Data that name the game of each row are split by game, if nothing else is asked for.
+        """
+        like = Experiment(data="basketball", test=test, seeds=seeds, settings=grid.settings(quick), split_by=split_by)
+        if data is not None:
+            by = split_by or ("game" if "game" in Trajectories.load(data).metadata else None)
+            like = replace(like, data=data, domain="basketball", split_by=by)
+        elif quick:
+            like = replace(like, count=grid.QUICK)
+        splits = load_splits(like, find_domain("basketball"))  # what is wrong is told before anything is written
+        known = tuple(fingerprint(part) for part in (splits.train, splits.test))
+        study = Study(make_folder(Path(folder)), like, known, ROLLOUTS // 4 if quick else ROLLOUTS)
         path, about = study.folder / "study.json", json.loads(json.dumps(study.about()))
         if path.exists():
             old = storage.read_json(path)
@@ -65,12 +76,14 @@ class Study:
         return study
 
     def about(self) -> dict[str, Any]:
-        """What makes it this study, and no other; data are told by name, as they may lie elsewhere the next time."""
+        """What makes it this study, and no other; data may lie elsewhere the next time, but must be the same."""
         return {
             "format": FORMAT,
             "data": Path(self.like.data).name,
             "test": self.like.test and Path(self.like.test).name,
             "count": self.like.count,
+            "split_by": self.like.split_by,
+            "fingerprints": list(self.fingerprints),
             "seeds": self.like.seeds,
             "rollouts": self.rollouts,
             "settings": config.to_json(self.like.settings),
@@ -114,24 +127,27 @@ class Study:
                 done += 1
 
     def _measure(self, group: list[Cell], progress: bool) -> Iterator[tuple[Cell, dict[str, Any]]]:
-        began = time.perf_counter()
         tasks = prepare_all([cell.experiment(self.like) for cell in group], progress=progress)
         runs = train_tasks(tasks, [self.folder / "runs" / cell.name for cell in group], progress, quiet=True)
         joint = join([label_space(run.styles) for run in runs])
         for cell, task, run in zip(group, tasks, runs, strict=True):
             report = run.evaluate(rollouts=self.rollouts, joint=joint)
+            scores = [score.to_json() for score in report.algorithms[cell.algorithm]]
+            if cell.dynamics != "known":  # its policy is not trained
+                scores = [{key: score[key] for key in ("seed", "stopped", "dynamics_error")} for score in scores]
             yield (
                 cell,
                 {
                     "cell": config.to_json(cell),
-                    "seeds": [score.to_json() for score in report.algorithms[cell.algorithm]],
+                    "seeds": scores,
                     "styles": report.about["styles"],
                     "base_rate": report.about["base_rate"],
                     "disagreement": _disagreement(task),
                     "train": len(task.splits.train),
                     "test": report.about["test"],
+                    "steps": task.splits.test.steps,
                     "runs_in_program": len(group) * self.like.seeds,
-                    **origin.origin(time.perf_counter() - began),
+                    **report.origin,
                 },
             )
 

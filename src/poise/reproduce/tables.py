@@ -26,17 +26,18 @@ SHOWN: dict[str, tuple[str, float, str]] = {
 """For each measure: its words, what it is multiplied by, and its format."""
 
 
-def summarise(name: str, table: Table, results: Results, steps: int = 24) -> list[dict[str, Any]]:
+def summarise(name: str, table: Table, results: Results) -> list[dict[str, Any]]:
     """Every cell of a table that is measured, with all seeds, their spread and what the paper prints."""
     found = []
-    for measure in table.measure.split(","):
+    for measure in table.measures:
         for algorithm, column, cell in table.cells():
             result = results.get(cell.name)
             if result is None:
                 continue
-            times = SHOWN[measure][1] * (steps if measure == "kl" else 1)  # the paper's KL is that of a trajectory
-            values = [times * seed[measure] for seed in result["seeds"] if seed[measure] is not None]
+            times = SHOWN[measure][1] * (result["steps"] if measure == "kl" else 1)  # the paper's: of a trajectory
+            values = [times * seed[measure] for seed in result["seeds"] if seed.get(measure) is not None]
             entry = {"algorithm": algorithm, "column": column, "measure": measure, **spread(values)}
+            entry["stopped"] = [seed["seed"] for seed in result["seeds"] if seed["stopped"]]
             found.append({**entry, "paper": printed(name, algorithm, column, measure)})
     return found
 
@@ -55,11 +56,8 @@ def printed(name: str, algorithm: str, column: str, measure: str) -> dict[str, f
     """What the paper prints there: least, median, largest, mean and deviation, as far as it does."""
     if measure == "joint" and name in CONSISTENCY:
         cell = CONSISTENCY[name].get(algorithm, {}).get(column)
-    elif measure == "joint" and name == "noise":
-        style, _, noise = column.partition(" ")
-        base = CONSISTENCY["single-styles"]["ctvae-style"][style]
-        lost = NUMBERS["noise-decrease"][noise][style][0] if noise != "0" else 0.0
-        return _numbers(median=round(base.median * (1 - lost / 100), 1))
+    elif name == "plain":
+        cell = CONSISTENCY["single-styles"][algorithm][column]
     elif name == "rnn":
         values = NUMBERS["rnn"][algorithm]["consistency" if measure == "joint" else "nld"]
         return _numbers(median=values[0]) if measure == "nld" else _numbers(values[0], values[2], values[4])
@@ -101,7 +99,7 @@ def noise_tables(results: Results) -> dict[str, dict[str, dict[str, dict[str, fl
             if base is None or noisy is None:
                 continue
             clean, lost = (float(np.median([seed["joint"] for seed in each["seeds"]])) for each in (base, noisy))
-            for kind, ours in (("disagreement", noisy["disagreement"]), ("decrease", 1 - lost / clean)):
+            for kind, ours in (("disagreement", noisy["disagreement"]), ("decrease", 1 - lost / max(clean, 1e-9))):
                 paper = NUMBERS[f"noise-{kind}"][str(c)][style][0]
                 found[kind].setdefault(str(c), {})[style] = {"ours": round(100 * ours, 2), "paper": paper}
     return found
@@ -113,7 +111,7 @@ def markdown(name: str, table: Table, results: Results) -> str:
     parts = [f"### {table.title}\n"]
     if name == "noise":
         parts += [_noise_markdown(kind, rows) for kind, rows in noise_tables(results).items()]
-    for measure in table.measure.split(","):
+    for measure in table.measures:
         mine = [cell for cell in cells if cell["measure"] == measure]
         if not mine:
             parts.append("not measured yet\n")
@@ -141,23 +139,26 @@ def markdown(name: str, table: Table, results: Results) -> str:
     return "\n".join(parts)
 
 
+NOISE = {
+    "disagreement": f"labels of training demonstrations that noise changes, % (σ: {SIGMA:g} of the score's spread)",
+    "decrease": "relative loss of style-consistency, %, from the medians",
+}
+
+
 def _noise_markdown(kind: str, rows: dict[str, dict[str, dict[str, float]]]) -> str:
-    words = {
-        "disagreement": f"labels of training demonstrations that noise changes, % (σ: {SIGMA:g} of the score's spread)",
-        "decrease": "relative loss of style-consistency, %, from the medians",
-    }[kind]
-    body = [
-        [f"{c} σ", *(f"{rows[c][s]['ours']:.1f} ({rows[c][s]['paper']:.1f})" if s in rows[c] else "-" for s in STYLES)]
-        for c in rows
-    ]
-    return f"{words} (in brackets: the paper's)\n\n{_lines(['noise', *STYLES], body)}\n"
+    body = [[f"{c} σ", *(_noise_cell(rows[c].get(style), "{:.1f} ({:.1f})") for style in STYLES)] for c in rows]
+    return f"{NOISE[kind]} (in brackets: the paper's)\n\n{_lines(['noise', *STYLES], body)}\n"
+
+
+def _noise_cell(cell: dict[str, float] | None, form: str) -> str:
+    return form.format(cell["ours"], cell["paper"]) if cell else "-"
 
 
 def latex(name: str, table: Table, results: Results) -> str:
     """A table as LaTeX (booktabs): medians over seeds, the paper's below in small print."""
     cells = summarise(name, table, results)
-    parts = []
-    for measure in table.measure.split(","):
+    parts = [_noise_latex(kind, rows) for kind, rows in noise_tables(results).items() if rows and name == "noise"]
+    for measure in table.measures if name != "noise" else ():
         mine = [cell for cell in cells if cell["measure"] == measure]
         if not mine:
             continue
@@ -168,12 +169,27 @@ def latex(name: str, table: Table, results: Results) -> str:
         for algorithm in dict.fromkeys(cell["algorithm"] for cell in mine):
             row = [_latex_cell(at.get((algorithm, column)), form) for column in columns]
             rows.append(" & ".join([algorithm, *row]) + r" \\")
-        head = " & ".join(["", *columns]) + r" \\"
-        begin = rf"\begin{{tabular}}{{l{'c' * len(columns)}}}"
-        lines = [begin, r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
-        title = rf"\caption{{{table.title}: {words}; median over seeds (the paper's).}}".replace("%", r"\%")
-        parts.append("\n".join([r"\begin{table}", r"\centering", *lines, title, r"\end{table}", ""]))
+        parts.append(_tabular(f"{table.title}: {words}; median over seeds (the paper's).", columns, rows))
     return "\n".join(parts)
+
+
+def _noise_latex(kind: str, rows: dict[str, dict[str, dict[str, float]]]) -> str:
+    body = [
+        " & ".join(
+            [rf"{c}$\sigma$", *(_noise_cell(rows[c].get(style), r"{:.1f} {{\small ({:.1f})}}") for style in STYLES)]
+        )
+        + r" \\"
+        for c in rows
+    ]
+    return _tabular(f"{NOISE[kind]} (the paper's).", list(STYLES), body)
+
+
+def _tabular(title: str, columns: list[str], rows: list[str]) -> str:
+    head = " & ".join(["", *columns]) + r" \\"
+    begin = rf"\begin{{tabular}}{{l{'c' * len(columns)}}}"
+    lines = [begin, r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
+    caption = rf"\caption{{{title}}}".replace("%", r"\%").replace("σ", r"$\sigma$")
+    return "\n".join([r"\begin{table}", r"\centering", *lines, caption, r"\end{table}", ""])
 
 
 def _latex_cell(cell: dict[str, Any] | None, form: str) -> str:
@@ -213,7 +229,7 @@ POINTS = 3.0  # that a median may lie below the paper's
 
 
 def verdict(results: Results, tables: Mapping[str, Table]) -> list[str]:
-    """What the tables were to show, each with whether they do."""
+    """What the tables were to show, by goals that were set before they were made, each with whether they do."""
     cells = {name: summarise(name, table, results) for name, table in tables.items()}
     said = []
     for name in ("single-styles", "displacement", "destination", "joint"):
@@ -225,12 +241,17 @@ def verdict(results: Results, tables: Mapping[str, Table]) -> list[str]:
                 said.append(f"{where}: not measured yet")
                 continue
             aim = ours["paper"]["median"] - POINTS
-            best = max((c["median"] for c in others if c is not None), default=None)
+            there = [c for c in others if c is not None]
+            best = max(there, key=lambda c: c["median"], default=None)
             missing = [a for a, c in zip(BASELINES, others, strict=True) if c is None]
             said.append(
-                f"{where}: {ours['median']:.1f}, at least {aim:g} wanted: {_yes(ours['median'] >= aim)}; best baseline "
-                + (f"{best:.1f}: {_yes(ours['median'] > best)}" if best is not None else "not measured yet")
-                + (f" ({', '.join(missing)} not measured yet)" if missing and best is not None else "")
+                f"{where}: {ours['median']:.1f}, at least {aim:g} wanted: {_yes(ours['median'] >= aim)}"
+                + (
+                    f"; above {best['algorithm']}, {best['median']:.1f}: {_yes(ours['median'] > best['median'])}"
+                    if best
+                    else ""
+                )
+                + (f"; {', '.join(missing)} not measured yet" if missing else "")
             )
     for name, one, other, measure, rule in (
         ("rnn", "rnn-style", "rnn", "joint", "at least 8 points above"),
