@@ -235,6 +235,17 @@ def paper_verdict() -> str:
     return f"{said}\n\nFrom `results/basketball/paper.json`: {hardware}."
 
 
+def astray() -> str:
+    """Rollouts that go where no demonstration goes."""
+    result = read("basketball/astray")
+    rows = [
+        [f"`{name}`", *(spread(shares[key]) for key in ("joint", "astray", "joint_inside"))]
+        for name, shares in result["runs"].items()
+    ]
+    head = ["real NBA tracking", "right", "astray", "right and not astray"]
+    return f"{table(head, rows)}\n\nMedian [min, max] of 5 seeds. {origin(result)}."
+
+
 def paper_summary() -> str:
     """The paper's main rows, ours beside it."""
     measured = read("basketball/paper")["measured"]
@@ -260,6 +271,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "speed-other": speed_other,
     "speed-unchanged": speed_unchanged,
     "paper-verdict": paper_verdict,
+    "astray": astray,
     "paper-summary": paper_summary,
     **{f"paper-{name}": partial(paper_table, name) for name in TABLES},
 }

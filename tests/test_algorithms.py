@@ -13,7 +13,7 @@ from poise.algorithms import Problem, find_algorithm, register
 from poise.domains import Domain
 from poise.labeling import Categories, LabelSpace, label_all, label_space
 from poise.losses import Batch
-from poise.models import Policy, Statistics
+from poise.models import KnownDynamics, Policy, Statistics
 from poise.rollout import environment_of
 from poise.training import Data, fit, losses_of, one_run, start
 
@@ -231,7 +231,7 @@ def test_gaussian_dynamics_recover_a_known_noise(name):
 
 
 def test_learned_dynamics_are_never_the_judge_of_a_domain_that_knows_better():
-    domain, learned = DOMAINS["basketball"], object()
+    domain, learned = DOMAINS["basketball"], KnownDynamics(lambda state, action: state)
     assert environment_of(domain, {"dynamics": learned}) is domain.dynamics
     assert environment_of(NO_DYNAMICS, {"dynamics": learned}) is learned
 
