@@ -39,7 +39,7 @@ def cell(widen: float) -> dict:
         "seeds": joint,
         **spread(joint),
         "nld": mean([score.nld for score in scores]),
-        "believed": {name: mean([score.believed[name] for score in scores]) for name in experiment.styles},
+        "believed": {name: mean([(score.believed or {})[name] for score in scores]) for name in experiment.styles},
         "true": {name: mean([score.by_style[name].value for score in scores]) for name in experiment.styles},
         "paper": None,
     }

@@ -11,7 +11,11 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+from poise.reproduce import tables
+from poise.reproduce.grid import TABLES
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -218,6 +222,45 @@ def cells(line: Line) -> list[str]:
     return [line.what, line.measured, line.verdict, line.beside]
 
 
+def paper_table(name: str) -> str:
+    """A table of the paper on real tracking data, cell by cell."""
+    return tables.markdown(name, TABLES[name], read("basketball/paper")["measured"]).split("\n", 2)[2].strip()
+
+
+def paper_verdict() -> str:
+    """What the tables were to show, and whether they do."""
+    result = read("basketball/paper")
+    said = "\n".join(f"- {line}" for line in tables.verdict(result["measured"], TABLES))
+    hardware = f"{result['hardware']}, commits {result['commit']}, {result['seconds'] / 60:.0f} minutes in all"
+    return f"{said}\n\nFrom `results/basketball/paper.json`: {hardware}."
+
+
+def astray() -> str:
+    """Rollouts that go where no demonstration goes."""
+    result = read("basketball/astray")
+    rows = [
+        [f"`{name}`", *(spread(shares[key]) for key in ("joint", "astray", "joint_inside"))]
+        for name, shares in result["runs"].items()
+    ]
+    head = ["real NBA tracking", "right", "astray", "right and not astray"]
+    return f"{table(head, rows)}\n\nMedian [min, max] of 5 seeds. {origin(result)}."
+
+
+def paper_summary() -> str:
+    """The paper's main rows, ours beside it."""
+    measured = read("basketball/paper")["measured"]
+    rows = []
+    for name in ("single-styles", "joint"):
+        cells = {(c["algorithm"], c["column"]): c for c in tables.summarise(name, TABLES[name], measured)}
+        for column in TABLES[name].columns:
+            shown = [cells.get((algorithm, column)) for algorithm in ("ctvae", "ctvae-style")]
+            words = [f"{c['median']:.0f} ({c['paper']['median']:.0f})" if c else MISSING for c in shown]
+            rows.append([column.upper() if name == "single-styles" else f"{column} joint", *words])
+    head = ["style-consistency, %: Poise (the paper)", "`ctvae`", "`ctvae-style`"]
+    note = "Medians of 5 seeds on real NBA tracking; all cells: [docs/basketball.md](docs/basketball.md)."
+    return f"{table(head, rows)}\n\n{note}"
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     "demo": demo,
     "destination": destination,
@@ -227,6 +270,10 @@ FIGURES: dict[str, Callable[[], str]] = {
     "speed-steps": speed_steps,
     "speed-other": speed_other,
     "speed-unchanged": speed_unchanged,
+    "paper-verdict": paper_verdict,
+    "astray": astray,
+    "paper-summary": paper_summary,
+    **{f"paper-{name}": partial(paper_table, name) for name in TABLES},
 }
 
 

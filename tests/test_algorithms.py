@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from conftest import TINY
 
-from poise import ALGORITHMS, DOMAINS, PoiseError, Weights, storage
+from poise import ALGORITHMS, DOMAINS, PoiseError, Trajectories, Weights, losses, storage
 from poise.algorithms import Problem, find_algorithm, register
 from poise.domains import Domain
-from poise.labeling import label_all, label_space
+from poise.labeling import Categories, LabelSpace, label_all, label_space
 from poise.losses import Batch
-from poise.models import Policy, Statistics
-from poise.training import Data, fit, losses_of, start
+from poise.models import KnownDynamics, Policy, Statistics
+from poise.rollout import environment_of
+from poise.training import Data, fit, losses_of, one_run, start
 
 BASKETBALL = DOMAINS["basketball"]
 NO_DYNAMICS = Domain("elsewhere", styles=BASKETBALL.styles)  # so that dynamics are learned too
@@ -141,3 +142,101 @@ def test_an_unknown_algorithm_gets_a_suggestion():
 def test_a_name_is_registered_once():
     with pytest.raises(PoiseError, match="already"):
         register("ctvae", ALGORITHMS["ctvae"])
+
+
+def there_and_back(count: int) -> tuple[Trajectories, np.ndarray]:
+    """Straight walks to the left or to the right, at many speeds; the label is the direction."""
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 2, size=(count, 1))
+    actions = (2 * labels - 1)[:, None] * (1 + 0.3 * random.normal(size=(count, 1, 1))) * np.ones((1, 6, 1))
+    actions = actions + 0.05 * random.normal(size=actions.shape)
+    states = np.concatenate([np.zeros((count, 1, 1)), actions.cumsum(axis=1)], axis=1)
+    return Trajectories(states, actions), labels.astype(np.int32)
+
+
+def trained(algorithm, demonstrations, labels, domain=BASKETBALL, classes=2, **network):
+    """Parts after some hundred steps, and the progress of each chunk of the last stage."""
+    sizes = replace(TINY.network, hidden=16, layers=(16,), dynamics_layers=(32,), latent=2, free_bits=0.1, **network)
+    training = replace(TINY.training, policy_steps=400, dynamics_steps=400, batch=64, learning_rate=1e-2, chunk=100)
+    settings = replace(TINY, network=sizes, training=training)
+    problem = Problem(Statistics.of(demonstrations), LabelSpace((Categories(classes),)), sizes, domain)
+    data = Data.of(demonstrations, labels)
+    steps = [now for now in fit(algorithm, start(algorithm, problem, np.arange(1)), data, data, settings) if now.losses]
+    return one_run(steps[-1].state.parts, 0), steps
+
+
+def told_from_embedding(parts, demonstrations, labels) -> float:
+    """How often a line through embeddings, drawn as the decoder reads them, tells the label."""
+    embedding = parts["policy"].encode(demonstrations.arrays, labels)
+    z = np.asarray(embedding.draw(jax.random.normal(jax.random.key(0), embedding.mean.shape)))
+    known = np.concatenate([z, np.ones((len(z), 1))], axis=1)
+    line = np.linalg.lstsq(known, 2.0 * labels[:, 0] - 1, rcond=None)[0]
+    return float(np.mean((known @ line > 0) == (labels[:, 0] == 1)))
+
+
+def test_the_adversary_cannot_tell_the_label_from_the_embedding():
+    walks, labels = there_and_back(400)
+    informed = replace(ALGORITHMS["ctvae-info"], stages=ALGORITHMS["ctvae"].stages)  # no adversary learns in it
+    parts, steps = trained(ALGORITHMS["ctvae-info"], walks, labels, decoder="markov")
+    freely = trained(informed, walks, labels, decoder="markov")[0]
+    assert told_from_embedding(freely, walks, labels) > 0.75
+    assert told_from_embedding(parts, walks, labels) < 0.65
+    assert steps[-1].validation["information"][0] > 0.9 * np.log(2)
+
+
+def test_the_encoder_goes_against_the_adversary():
+    walks, labels = there_and_back(50)
+    algorithm, batch = ALGORITHMS["ctvae-info"], Batch(walks.arrays, labels)
+    problem = Problem(Statistics.of(walks), LabelSpace((Categories(2),)), TINY.network, BASKETBALL)
+    parts = algorithm.build(problem, jax.random.key(0))
+
+    def information(policy, adversary):
+        return losses.information({"policy": policy, "adversary": adversary}, batch, jax.random.key(1))["information"]
+
+    def after(step):
+        gradient = eqx.filter_grad(lambda both: information(*both))((parts["policy"], parts["adversary"]))
+        one, other = (
+            eqx.apply_updates(part, jax.tree.map(lambda g: -step * g, back))
+            for part, back in zip((parts["policy"], parts["adversary"]), gradient, strict=True)
+        )
+        return float(information(one, parts["adversary"])), float(information(parts["policy"], other))
+
+    now = float(information(parts["policy"], parts["adversary"]))
+    encoder, adversary = after(0.1)
+    assert encoder > now > adversary
+
+
+def test_mutual_information_rises():
+    walks, labels = there_and_back(400)
+    _, steps = trained(ALGORITHMS["ctvae-mi"], walks, labels)
+    seen = [float(now.validation["mutual"][0]) for now in steps if now.stage == "policy"]
+    assert np.log(2) - seen[-1] > 0.6  # of at most log 2 = 0.69 nats
+    assert "labeler" in steps[-1].state.parts  # the posterior, learned beside the policy
+
+
+@pytest.mark.parametrize("name", [name for name, row in ALGORITHMS.items() if "dynamics" in row.parts])
+def test_gaussian_dynamics_recover_a_known_noise(name):
+    random = np.random.default_rng(0)
+    actions = random.normal(size=(300, 6, 2))
+    noise = np.asarray([0.1, 0.5]) * random.normal(size=actions.shape)
+    states = np.concatenate([np.zeros((300, 1, 2)), (actions + noise).cumsum(axis=1)], axis=1)
+    walks = Trajectories(states, actions)
+    algorithm = find_algorithm(name, NO_DYNAMICS)
+    only = replace(algorithm, stages=tuple(stage for stage in algorithm.stages if stage.name == "dynamics"))
+    parts, _ = trained(only, walks, np.zeros((300, 1), np.int32), NO_DYNAMICS, dynamics="gaussian")
+    dynamics, start_at = parts["dynamics"], jax.numpy.zeros((2000, 2))
+    drawn = dynamics.step(start_at, start_at + 0.5, jax.random.normal(jax.random.key(0), (2000, 2)))
+    np.testing.assert_allclose(np.std(drawn, axis=0), [0.1, 0.5], rtol=0.15)
+    np.testing.assert_allclose(np.mean(drawn, axis=0), [0.5, 0.5], atol=0.1)
+
+
+def test_learned_dynamics_are_never_the_judge_of_a_domain_that_knows_better():
+    domain, learned = DOMAINS["basketball"], KnownDynamics(lambda state, action: state)
+    assert environment_of(domain, {"dynamics": learned}) is domain.dynamics
+    assert environment_of(NO_DYNAMICS, {"dynamics": learned}) is learned
+
+
+def test_dynamics_can_be_learned_where_they_are_known():
+    walks, labels = there_and_back(100)
+    learned = trained(ALGORITHMS["ctvae-mi"], walks, labels, dynamics="deterministic")[0]["dynamics"]
+    np.testing.assert_allclose(learned.step(np.zeros((1, 1)), np.ones((1, 1)), np.zeros((1, 0))), 1.0, atol=0.2)

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 
 import numpy as np
@@ -63,7 +64,7 @@ def style(tmp_path):
     return file
 
 
-@pytest.mark.parametrize("command", ["", "demo", "label", "train", "evaluate", "sample"])
+@pytest.mark.parametrize("command", ["", "demo", "import", "label", "train", "evaluate", "sample", "reproduce"])
 def test_every_command_has_help(capsys, command):
     with pytest.raises(SystemExit) as stop:
         main([*command.split(), "--help"])
@@ -249,3 +250,27 @@ def test_json_has_standard_output_to_itself(capsys, tmp_path):
     )
     assert code == 0
     assert json.loads(told)["seeds"] == [0]
+
+
+def test_the_tables_of_the_paper_are_named(capsys):
+    code, out, _ = say(capsys, "reproduce", "--list")
+    assert code == 0
+    assert {"single-styles", "displacement", "destination", "joint", "tradeoff", "rnn", "noise", "all"} <= {
+        line.split()[0] for line in out.splitlines()
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ([], "which table\\? name one, or `all`"),
+        (["jont"], "unknown table 'jont'; did you mean 'joint'"),
+        (["joint", "--algorithms", "ctvea"], "unknown algorithm 'ctvea'; did you mean 'ctvae'"),
+        (["rnn", "--algorithms", "ctvae-mi"], "rnn has no row 'ctvae-mi'; its rows are rnn, rnn-style"),
+        (["joint", "--seeds", "0"], "at least one seed; got 0"),
+        (["joint", "--test", "other.npz"], "--test goes with --data"),
+        (["joint", "--data", "nowhere.npz"], "nowhere.npz"),
+    ],
+)
+def test_what_cannot_be_reproduced_is_told(capsys, tmp_path, words, line):
+    assert re.search(line, refused(capsys, "reproduce", *words, "--out", tmp_path / "study"))

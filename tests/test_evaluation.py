@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from poise import DOMAINS, Trajectories, labeling_function
 from poise.domains import Domain, integrator
-from poise.evaluation import Share, base_rates, check, draw_starts, explain, score_seed, spread
+from poise.evaluation import Share, astray, base_rates, check, draw_starts, explain, judge, score_seed, spread
 from poise.labeling import label_all, label_space
 from poise.models import Imitation, KnownDynamics
 
@@ -71,6 +71,16 @@ def test_an_oracle_scores_one(demonstrations):
     assert all(share.value == 1.0 for share in score.by_style.values())
     assert all(share.value == 1.0 for classes in score.by_class.values() for share in classes.values())
     assert score.joint.low < 1.0
+    assert score.astray == 0.0
+    assert score.joint_inside == 1.0
+
+
+def test_rollouts_that_go_where_nobody_went_are_counted(demonstrations):
+    near = demonstrations.lengths - 2  # cut short, so that half of what the oracle walks lies beyond
+    known = Trajectories(demonstrations.states, demonstrations.actions, near)
+    checked = judge((side,), demonstrations, label_all((side,), demonstrations))
+    assert astray(checked, known).all()
+    assert not astray(checked, demonstrations).any()
 
 
 def test_a_blind_policy_scores_the_base_rate(demonstrations):

@@ -123,7 +123,7 @@ def find_algorithm(name: str, domain: Domain) -> Algorithm:
     if name not in ALGORITHMS:
         raise unknown("algorithm", name, ALGORITHMS)
     algorithm = ALGORITHMS[name]
-    if domain.environment is None and "dynamics" not in algorithm.parts:
+    if not domain.environment and not domain.dynamics and "dynamics" not in algorithm.parts:
         algorithm = replace(
             algorithm, parts={**algorithm.parts, "dynamics": dynamics}, stages=(DYNAMICS, *algorithm.stages)
         )

@@ -1,4 +1,4 @@
-"""The commands: demo, import, label, train, evaluate, sample. Each is a dataclass of arguments and a short function."""
+"""The commands. Each is a dataclass of arguments and one short function."""
 
 from __future__ import annotations
 
@@ -137,6 +137,30 @@ class Sample:
     """Prints the share of rollouts that obey, and where files went, as JSON."""
 
 
+@dataclass(frozen=True)
+class Reproduce:
+    """Makes the paper's tables on basketball again, beside its numbers; goes on where it was interrupted."""
+
+    tables: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Tables by name, or `all`."""
+    list: bool = False
+    """Names the tables and stops."""
+    data: str | None = None
+    """Demonstrations of players (.npz, as `poise import sportvu` writes them); simulated ones if not given."""
+    test: str | None = None
+    """An .npz of test demonstrations; without one, a tenth of the data is set aside."""
+    split_by: str | None = None
+    """A column of the .npz whose groups are never torn apart by the split; `game` if there is one."""
+    seeds: int | None = None
+    """Seeds of each cell; 5, or 1 if quick."""
+    quick: bool = False
+    """Small networks, few demonstrations and rollouts: minutes on two cores."""
+    algorithms: tuple[str, ...] = ()
+    """Only these rows."""
+    out: Path | None = None
+    """Where cells, runs, tables and figures go; runs/paper, or runs/paper-quick, if not given."""
+
+
 def demo(arguments: Demo) -> None:
     """make demo."""
     from .demo import run_demo
@@ -260,8 +284,38 @@ def sample(arguments: Sample) -> None:
         print(f"wrote {path}")
 
 
+def reproduce(arguments: Reproduce) -> None:
+    """poise reproduce."""
+    from . import reproduce as paper
+    from .reproduce.grid import summary
+
+    if arguments.list:
+        return print(summary())
+    files = paper.reproduce(
+        arguments.tables,
+        data=arguments.data,
+        test=arguments.test,
+        split_by=arguments.split_by,
+        seeds=arguments.seeds,
+        quick=arguments.quick,
+        out=arguments.out,
+        algorithms=arguments.algorithms,
+    )
+    print(files[0].read_text())
+    for path in files:
+        print(f"wrote {path}")
+
+
 ABOUT = "Policies you can dial: learn from demonstrations, ask for a style, get rollouts that show it."
-COMMANDS = {Demo: demo, Import: import_logs, Label: label, Train: train, Evaluate: evaluate, Sample: sample}
+COMMANDS = {
+    Demo: demo,
+    Import: import_logs,
+    Label: label,
+    Train: train,
+    Evaluate: evaluate,
+    Sample: sample,
+    Reproduce: reproduce,
+}
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -70,6 +70,10 @@ class SeedScore:
     kl: float | None
     unscored: dict[str, int]
     """Rollouts that a labeling function could not score; they count as wrong."""
+    astray: float = 0.0
+    """The share of rollouts that leave the range of all states seen in test demonstrations: no label forbids it."""
+    joint_inside: float | None = None
+    """The share of rollouts that are right in all styles and do not go astray."""
     stopped: str | None = None
     """The stage and step at which the seed was stopped, if its loss turned non-finite."""
     label_loss: float | None = None
@@ -102,6 +106,8 @@ class SeedScore:
             "believed": self.believed and {name: round(value, 4) for name, value in self.believed.items()},
             "nld": round(self.nld, 4) if np.isfinite(self.nld) else None,
             "kl": round(self.kl, 4) if self.kl is not None and np.isfinite(self.kl) else None,
+            "astray": round(self.astray, 4),
+            "joint_inside": _rounded(self.joint_inside),
             "label_loss": _rounded(self.label_loss),
             "dynamics_error": _rounded(self.dynamics_error),
             "unscored": self.unscored,
@@ -133,6 +139,7 @@ def score_seed(
     own = check(parts, domain, styles, starts, labels[chosen], jax.random.fold_in(key, 0), place)
     independent = check(parts, domain, styles, starts, labels[shuffled], jax.random.fold_in(key, 1), place)
     nld, kl = explain(parts["policy"], domain, test, told, jax.random.fold_in(key, 2))
+    lost = astray(own, test)
     names = [style.name for style in styles]
     believed = label_loss = dynamics_error = None
     if "labeler" in parts:
@@ -156,11 +163,21 @@ def score_seed(
         believed=believed,
         nld=nld,
         kl=kl,
+        astray=float(lost.mean()),
+        joint_inside=float((own.right.all(axis=1) & ~lost).mean()),
         label_loss=label_loss,
         dynamics_error=dynamics_error,
         unscored={name: int((~own.scored[:, i]).sum()) for i, name in enumerate(names)},
         stopped=stopped,
     )
+
+
+def astray(checked: Checked, known: Trajectories) -> Bool[np.ndarray, " N"]:
+    """True for rollouts with a state beyond those of the known trajectories, in any dimension."""
+    seen = np.asarray(known.states)[:, 1:][np.asarray(known.mask)]
+    states, real = np.asarray(checked.rollouts.states)[:, 1:], np.asarray(checked.rollouts.mask)
+    beyond = ((states < seen.min(axis=0)) | (states > seen.max(axis=0))).any(axis=-1) & real
+    return beyond.any(axis=1) | ~checked.finite
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 A label that a run does not have is -1 for it: nothing is read from it and nothing is learned from it. Labels are the
 last columns of whatever reads them, and all columns of what a labeler returns, so a part for one space is a part for a
-larger one with zeros in between. Zeros stay zeros in training: a run ends as if it had been trained alone.
+larger one with zeros in between. Zeros stay zeros in training: a run ends as if it had been trained alone. Parts of
+your own keep to it: where labels are read beside other things, they are the last of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
-from .labeling import LabelSpace
+from .labeling import Categories, LabelSpace
 from .trajectories import Array
 
 
@@ -28,7 +29,10 @@ def join(spaces: Sequence[LabelSpace]) -> LabelSpace:
     most: Counter = Counter()
     for space in spaces:
         most |= Counter(space.kinds)
-    return LabelSpace(tuple(kind for kind, count in most.items() for _ in range(count)))
+    joint = LabelSpace(tuple(kind for kind, count in most.items() for _ in range(count)))
+    if any(space.width == joint.width and space != joint for space in spaces):  # only their order differs, and
+        return LabelSpace((*joint.kinds, Categories(1)))  # it is by its size that an axis of labels is found
+    return joint
 
 
 class Place(NamedTuple):

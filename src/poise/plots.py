@@ -1,4 +1,4 @@
-"""Pictures: rollouts on their scene, stick figures, scores with thresholds, learning curves, style-consistency.
+"""Pictures: rollouts on their scene, stick figures, scores, learning curves, style-consistency, the cost of noise.
 
 The only importer of matplotlib, and only of its objects (`Figure`, never pyplot): no display, no state shared between
 figures, so it is safe in threads. Colours are Okabe and Ito's, and nothing is told by colour alone.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Circle, Patch, Wedge
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 from PIL import Image
 
@@ -33,9 +35,11 @@ SUFFIXES = (".png", ".svg", ".pdf")
 PAGE = 9.0  # inches: the width of a page
 DPI = 200
 DRAWN = 60  # rollouts drawn in one panel; all are counted
+BEYOND = 0.12  # of a scene, shown around it at most for rollouts that leave it
 
 INK, MUTED, FAINT = "#1f2933", "#667085", "#c9ced6"
-OBEYS, FAILS, BARS = "#0072B2", "#D55E00", "#9cc4de"
+OBEYS, FAILS, BARS, REGION = "#0072B2", "#D55E00", "#9cc4de", "#009E73"
+SERIES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"))  # of lines
 SMALL, TEXT, TITLE = 8.0, 8.5, 9.5  # points
 
 
@@ -57,12 +61,34 @@ def encode(figure: Figure, kind: str = "png") -> bytes:
 # Rollouts
 
 
-def draw_rollouts(panels: Sequence[tuple[str, Checked]], scene: Scene, starts: bool = True, columns: int = 3) -> Figure:
-    """One panel a title: rollouts from a diamond to a dot, those that fail a style dashed and ending in a cross."""
+@dataclass(frozen=True)
+class Rings:
+    """The classes of a style that measures a distance, as rings around a centre."""
+
+    centre: Sequence[float]
+    thresholds: Sequence[float]
+    asked: int
+    """The class that is asked for: its ring is filled."""
+
+
+def draw_rollouts(
+    panels: Sequence[tuple[str, Checked]],
+    scene: Scene,
+    starts: bool = True,
+    columns: int = 3,
+    rings: Sequence[Rings] = (),
+    drawn: int = DRAWN,
+    beyond: float = BEYOND,
+) -> Figure:
+    """One panel a title: rollouts from a diamond to a dot, those that fail a style dashed and ending in a cross.
+
+    All are counted, `drawn` of them are drawn. `rings`, one a panel, show where a rollout that obeys must end. Where
+    rollouts leave the scene, up to `beyond` of its size is shown on each side.
+    """
     if not panels:
         raise PoiseError("there is nothing to draw: no rollouts were given")
-    paths = [_paths(checked, scene) for _, checked in panels]
-    low, high = _limits(paths, scene)
+    paths = [_paths(checked, scene, drawn) for _, checked in panels]
+    low, high = _limits(paths, scene, beyond)
     equal = bool(scene.outlines) or (not _is_flat(scene) and _similar(high - low))
     columns = min(columns, len(panels))
     width = min(PAGE, 4.2 * columns)
@@ -72,23 +98,31 @@ def draw_rollouts(panels: Sequence[tuple[str, Checked]], scene: Scene, starts: b
     for ax, (title, checked), lines in zip(axes, panels, paths, strict=True):
         _draw_scene(ax, scene, low, high, equal)
         _draw_paths(ax, lines, starts)
-        share = f"{title}: {_percent(checked.right.all(axis=1).mean())}"
-        _title(ax, textwrap.fill(share, max(20, int(width / columns * 14))))
+        share = _percent(checked.right.all(axis=1).mean()).replace(" ", "\u00a0")  # never alone on a line
+        words = textwrap.fill(f"{title}:\u00a0{share}", max(20, int(width / columns * 12.5)))
+        _title(ax, words.replace("\u00a0", " "))
+    for ax, ring in zip(axes, rings, strict=bool(rings)):
+        _draw_rings(ax, ring)
     if scene.outlines:
         _draw_scale(axes[(len(panels) - 1) // columns * columns], scene, low, high)
-    figure.legend(
-        handles=_keys(starts), loc="outside lower center", ncols=3, frameon=False, fontsize=TEXT, labelcolor=INK
+    keys = [*_keys(starts), *([Patch(**_RING, label="where it should end")] if rings else [])]
+    legend = figure.legend(
+        handles=keys, loc="outside lower center", ncols=4, frameon=False, fontsize=TEXT, labelcolor=INK
     )
+    most = max(len(checked.finite) for _, checked in panels)
+    if most > drawn:
+        legend.set_title(f"In each panel {drawn} of {most} rollouts are drawn, all are counted")
+        legend.get_title().set(fontsize=SMALL, color=MUTED)
     return figure
 
 
 Paths = list[tuple[np.ndarray, bool]]
 
 
-def _paths(checked: Checked, scene: Scene) -> Paths:
+def _paths(checked: Checked, scene: Scene, most: int) -> Paths:
     """Points [length + 1, 2] of the rollouts to draw, each with whether it obeys; a lone state goes against time."""
     finite = np.flatnonzero(checked.finite)
-    rows = finite if len(finite) <= DRAWN else finite[np.linspace(0, len(finite) - 1, DRAWN).astype(int)]
+    rows = finite if len(finite) <= most else finite[np.linspace(0, len(finite) - 1, most).astype(int)]
     states, lengths = np.asarray(checked.rollouts.states), np.asarray(checked.rollouts.lengths)
     obeys, found = np.asarray(checked.right.all(axis=1)), []
     for row in rows:
@@ -103,7 +137,7 @@ def _is_flat(scene: Scene) -> bool:
     return scene.columns[0] == scene.columns[1]
 
 
-def _limits(panels: Sequence[Paths], scene: Scene) -> tuple[np.ndarray, np.ndarray]:
+def _limits(panels: Sequence[Paths], scene: Scene, beyond: float) -> tuple[np.ndarray, np.ndarray]:
     """The corners that all panels show: those of the scene and a little around it, or what holds every rollout."""
     points = np.concatenate([np.zeros((1, 2)), *(points for paths in panels for points, _ in paths)])
     points = points[1:] if len(points) > 1 else points  # where no rollout is finite there is still a panel
@@ -111,8 +145,8 @@ def _limits(panels: Sequence[Paths], scene: Scene) -> tuple[np.ndarray, np.ndarr
     if scene.limits is not None and not _is_flat(scene):
         left, right, bottom, top = scene.limits
         corner, other = np.array([left, bottom], float), np.array([right, top], float)
-        beyond = 0.12 * (other - corner)
-        return np.clip(low, corner - beyond, corner), np.clip(high, other, other + beyond)
+        around, margin = beyond * (other - corner), 0.02 * (other - corner)
+        return np.clip(low - margin, corner - around, corner), np.clip(high + margin, other, other + around)
     for outline in scene.outlines:
         low, high = np.minimum(low, np.min(outline, axis=0)), np.maximum(high, np.max(outline, axis=0))
     margin = 0.05 * np.where(high > low, high - low, 1.0)
@@ -173,6 +207,18 @@ def _keys(starts: bool) -> list[Line2D]:
     for key, words in keys:
         key.set_label(words)
     return [key for key, _ in keys]
+
+
+_RING: dict[str, Any] = {"facecolor": (REGION, 0.16), "edgecolor": REGION, "linewidth": 0.8}
+
+
+def _draw_rings(ax: Axes, rings: Rings) -> None:
+    """Every threshold as a circle, and the ring of the class that is asked for filled; the last has no outer end."""
+    (x, y), cuts = rings.centre, [0.0, *rings.thresholds, float(np.ptp([*ax.get_xlim(), *ax.get_ylim()])) * 2]
+    inner, outer = cuts[rings.asked], cuts[rings.asked + 1]
+    ax.add_patch(Wedge((x, y), outer, 0, 360, width=outer - inner, color=_RING["facecolor"], linewidth=0, zorder=0))
+    for cut in rings.thresholds:
+        ax.add_patch(Circle((x, y), cut, fill=False, edgecolor=REGION, linewidth=_RING["linewidth"], zorder=1.5))
 
 
 def _draw_scale(ax: Axes, scene: Scene, low: np.ndarray, high: np.ndarray) -> None:
@@ -321,7 +367,7 @@ def _edges(scores: np.ndarray, cuts: np.ndarray) -> np.ndarray:
 def _name_classes(ax: Axes, classes: Sequence[str], ends: Sequence[float], shares: Sequence[float]) -> None:
     """Writes each class above its part of the axis, moved aside where its neighbour needs the room."""
     count, parts = len(classes), (np.asarray(ends) - ends[0]) / (ends[-1] - ends[0])
-    places, room = (parts[:-1] + parts[1:]) / 2, min(0.19, 1 / count)
+    places, room = (parts[:-1] + parts[1:]) / 2, min(0.22, 1 / count)
     for k in range(1, count):
         places[k] = max(places[k], places[k - 1] + room)
     places = np.minimum(places, 1 - room / 2 - room * np.arange(count)[::-1])
@@ -454,6 +500,38 @@ def _dot_key(words: str, inside: str) -> Line2D:
         linewidth=1.3,
         label=words,
     )
+
+
+# Noisy labels
+
+Points = Sequence[tuple[float, float]]
+
+
+def draw_noise(measured: Mapping[str, Points], printed: Mapping[str, Points]) -> Figure:
+    """What noise costs: a line a style of (label disagreement, relative change of style-consistency), as shares.
+
+    The paper's points are hollow and faint; a style on the diagonal loses as much as its labels disagree.
+    """
+    figure, (ax,) = _grid(1, 1, 4.0, 0.75 * PAGE)
+    keys = []
+    for (name, points), (color, marker) in zip(measured.items(), SERIES, strict=False):
+        look: dict[str, Any] = {"color": color, "marker": marker, "markersize": 5}
+        if name in printed:
+            faint = {**look, "linestyle": (0, (1, 2)), "linewidth": 0.9, "alpha": 0.5, "markerfacecolor": "white"}
+            ax.plot(*(100 * np.asarray(printed[name])).T, **faint, zorder=2)
+        keys += ax.plot(*(100 * np.asarray(points)).T, **look, linewidth=1.4, label=_plain(name), zorder=3)
+    for line in ax.lines:
+        line.set_markevery(slice(1, None))  # all lines start without noise, where nothing changes
+    far = max(ax.get_xlim()[1], 1.0)
+    keys += ax.plot([0, far], [0, -far], color=INK, linewidth=1.1, label="one to one", zorder=1)
+    hollow: dict[str, Any] = {"marker": "o", "markersize": 5, "markerfacecolor": "white", "linestyle": (0, (1, 2))}
+    keys.append(Line2D([], [], color=MUTED, linewidth=0.9, **hollow, label="in the paper"))
+    ax.axhline(0, color=FAINT, linewidth=0.8, zorder=0)
+    ax.set_xlim(0, far)
+    ax.set_xlabel("label disagreement (%)", fontsize=TEXT, color=INK)
+    ax.set_ylabel("relative change of style-consistency (%)", fontsize=TEXT, color=INK)
+    figure.legend(handles=keys, loc="outside right center", frameon=False, fontsize=TEXT, labelcolor=INK)
+    return figure
 
 
 # What all figures share

@@ -63,8 +63,8 @@ PIECE = 4_096
 
 
 def environment_of(domain: base.Domain, parts: Mapping[str, Any]) -> Dynamics | base.Transition:
-    """Where trained parts are rolled out: in their domain's environment, or in the dynamics part where it has none."""
-    return domain.environment or parts["dynamics"]
+    """Where trained parts are rolled out: in what is known of their domain, in the dynamics part if nothing is."""
+    return domain.environment or domain.dynamics or parts["dynamics"]
 
 
 def simulate(

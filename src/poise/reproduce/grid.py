@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ..config import PRESETS, Experiment, Settings
 from ..errors import unknown
@@ -27,13 +27,16 @@ class Cell:
     noise: int = 0
     """In multiples of σ."""
     dynamics: str = "known"
+    plain: bool = False
+    """Whether the style loss has the paper's weight 1, and the labeler sees demonstrations alone, as in the paper."""
 
     @property
     def name(self) -> str:
         """What sets it apart, as a file's name."""
         noise = f"-noise{self.noise}" if self.noise else ""
         dynamics = f"-{self.dynamics}" if self.dynamics != "known" else ""
-        return f"{self.algorithm}-{'+'.join(self.styles)}-{self.classes}{noise}{dynamics}"
+        plain = "-plain" if self.plain else ""
+        return f"{self.algorithm}-{'+'.join(self.styles)}-{self.classes}{noise}{dynamics}{plain}"
 
     def experiment(self, like: Experiment) -> Experiment:
         """The experiment that is trained for it."""
@@ -42,6 +45,9 @@ class Cell:
             network = replace(settings.network, dynamics=self.dynamics)
             training = replace(settings.training, policy_steps=0, labeler_steps=0)
             settings = replace(settings, network=network, training=training)
+        if self.plain:
+            weights, training = replace(settings.weights, style=1.0), replace(settings.training, widen=0.0)
+            settings = replace(settings, weights=weights, training=training)
         own = {"algorithm": self.algorithm, "styles": self.styles, "classes": self.classes}
         return replace(like, **own, noise=SIGMA * self.noise, settings=settings)
 
@@ -54,9 +60,8 @@ class Table:
     columns: dict[str, Cell]
     """Each column as a cell, whose algorithm is that of the row."""
     algorithms: tuple[str, ...] = CALIBRATED
-    measure: str = "joint"
-    """What of a seed's score it shows; several are separated by commas."""
-    note: str = field(default="", kw_only=True)
+    measures: tuple[str, ...] = ("joint",)
+    """What of a seed's score it shows."""
 
     def cells(self) -> Iterator[tuple[str, str, Cell]]:
         """(algorithm, column, cell) for each of its cells."""
@@ -81,17 +86,22 @@ TABLES: dict[str, Table] = {
         "Several styles at once: all of them right",
         {f"{m}x{n}": _column(*STYLES[:m], classes=n) for m, n in ((2, 3), (3, 3), (4, 3), (5, 3), (5, 4))},
     ),
+    "plain": Table(
+        "One style, 3 classes: ctvae-style with the paper's weight 1, its labeler without perturbed copies",
+        {style: _column(style, plain=True) for style in STYLES},
+        ("ctvae-style",),
+    ),
     "tradeoff": Table(
         "KL and NLD (DESTINATION, 3 classes)",
         {"destination": _column("destination")},
         ("tvae", *CALIBRATED),
-        "kl,nld",
+        ("kl", "nld"),
     ),
     "rnn": Table(
         "RNN and CTVAE (DESTINATION, 3 classes)",
         {"destination": _column("destination")},
         ("rnn", "rnn-style", "ctvae", "ctvae-style"),
-        "joint,nld",
+        ("joint", "nld"),
     ),
     "noise": Table(
         "Noisy labeling functions (ctvae-style, 3 classes)",
@@ -102,7 +112,7 @@ TABLES: dict[str, Table] = {
         "Cross-entropy of the labeler on test demonstrations (3 classes)",
         {style: _column(style) for style in STYLES},
         ("ctvae-style",),
-        "label_loss",
+        ("label_loss",),
     ),
     "dynamics": Table(
         "Squared error of learned dynamics per step and dimension on test demonstrations",
@@ -111,7 +121,7 @@ TABLES: dict[str, Table] = {
             "gaussian": _column("destination", dynamics="gaussian"),
         },
         ("ctvae-style",),
-        "dynamics_error",
+        ("dynamics_error",),
     ),
 }
 """The tables by name."""
@@ -132,9 +142,16 @@ def settings(quick: bool) -> Settings:
     if not quick:
         return PRESETS["basketball"]
     small = PRESETS["small"]
-    return replace(small, training=replace(small.training, policy_steps=1_500, labeler_steps=1_500, dynamics_steps=500))
+    return replace(small, training=replace(small.training, policy_steps=1_200, labeler_steps=1_200, dynamics_steps=500))
 
 
-def same_program(cell: Cell) -> tuple[str, str]:
+def summary() -> str:
+    """The names of the tables, what they show and how many cells they have."""
+    lines = [f"{name:14} {len(list(table.cells())):3} cells  {table.title}" for name, table in TABLES.items()]
+    cells = {cell for table in TABLES.values() for _, _, cell in table.cells()}
+    return "\n".join([*lines, f"{'all':14} {len(cells):3} cells  all of them; cells that tables share count once"])
+
+
+def same_program(cell: Cell) -> tuple[str, str, bool]:
     """Equal for cells that one compiled program can train."""
-    return cell.algorithm, cell.dynamics
+    return cell.algorithm, cell.dynamics, cell.plain

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from tqdm import tqdm
 
 from .. import config, origin, storage
 from ..config import Experiment
+from ..domains import find_domain
 from ..errors import PoiseError
 from ..evaluation import ROLLOUTS
 from ..jobs import train_tasks
@@ -23,7 +23,8 @@ from ..joining import join
 from ..labeling import label_all, label_space
 from ..records import make_folder
 from ..runs import Run, load_run
-from ..tasks import Task, prepare_all
+from ..tasks import Task, fingerprint, load_splits, prepare_all
+from ..trajectories import Trajectories
 from . import grid
 from .grid import Cell, Table
 
@@ -37,20 +38,32 @@ class Study:
     folder: Path
     like: Experiment
     """What all experiments have in common: data, seeds, settings."""
+    fingerprints: tuple[str, ...] = ()
+    """Of the demonstrations to train on and to test on."""
     rollouts: int = ROLLOUTS
 
     @staticmethod
     def open(
-        folder: str | Path, data: str | None = None, test: str | None = None, seeds: int = 5, quick: bool = False
+        folder: str | Path,
+        data: str | None = None,
+        test: str | None = None,
+        seeds: int = 5,
+        quick: bool = False,
+        split_by: str | None = None,
     ) -> Study:
-        """The study in a folder, new or to be continued; without data, on simulated basketball."""
-        settings = grid.settings(quick)
-        if data is None:
-            like = Experiment(data="basketball", test=test, seeds=seeds, settings=settings)
-            like = replace(like, count=grid.QUICK) if quick else like
-        else:
-            like = Experiment(data=data, domain="basketball", test=test, seeds=seeds, settings=settings)
-        study = Study(make_folder(Path(folder)), like, ROLLOUTS // 4 if quick else ROLLOUTS)
+        """The study in a folder, new or to be continued; without data, on simulated basketball.
+
+        Data that name the game of each row are split by game, if nothing else is asked for.
+        """
+        like = Experiment(data="basketball", test=test, seeds=seeds, settings=grid.settings(quick), split_by=split_by)
+        if data is not None:
+            by = split_by or ("game" if "game" in Trajectories.load(data).metadata else None)
+            like = replace(like, data=data, domain="basketball", split_by=by)
+        elif quick:
+            like = replace(like, count=grid.QUICK)
+        splits = load_splits(like, find_domain("basketball"))  # what is wrong is told before anything is written
+        known = tuple(fingerprint(part) for part in (splits.train, splits.test))
+        study = Study(make_folder(Path(folder)), like, known, ROLLOUTS // 4 if quick else ROLLOUTS)
         path, about = study.folder / "study.json", json.loads(json.dumps(study.about()))
         if path.exists():
             old = storage.read_json(path)
@@ -63,12 +76,14 @@ class Study:
         return study
 
     def about(self) -> dict[str, Any]:
-        """What makes it this study, and no other; data are told by name, as they may lie elsewhere the next time."""
+        """What makes it this study, and no other; data may lie elsewhere the next time, but must be the same."""
         return {
             "format": FORMAT,
             "data": Path(self.like.data).name,
             "test": self.like.test and Path(self.like.test).name,
             "count": self.like.count,
+            "split_by": self.like.split_by,
+            "fingerprints": list(self.fingerprints),
             "seeds": self.like.seeds,
             "rollouts": self.rollouts,
             "settings": config.to_json(self.like.settings),
@@ -84,6 +99,10 @@ class Study:
         folder = self.folder / "runs" / cell.name
         return load_run(folder) if (folder / "weights.safetensors").exists() else None
 
+    def results(self) -> dict[str, dict[str, Any]]:
+        """All that was measured, by the name of a cell."""
+        return {path.stem: storage.read_json(path) for path in sorted((self.folder / "cells").glob("*.json"))}
+
     def missing(self, tables: Iterable[Table], algorithms: tuple[str, ...] = ()) -> list[list[Cell]]:
         """The cells that are not measured yet, those that one program trains together."""
         wanted = {cell for table in tables for _, _, cell in table.cells()}
@@ -94,36 +113,41 @@ class Study:
 
     def fill(self, tables: Iterable[Table], algorithms: tuple[str, ...] = (), progress: bool = True) -> None:
         """Trains and scores every cell that is missing."""
+        tables = list(tables)
+        wanted = len({cell for table in tables for _, _, cell in table.cells()})
+        done = wanted - sum(map(len, self.missing(tables)))
         groups = self.missing(tables, algorithms)
-        total = sum(map(len, groups))
-        with tqdm(total=total, desc="cells", unit="cell", disable=not progress, position=1, leave=False) as bar:
-            for group in groups:
-                if progress:
-                    runs = len(group) * self.like.seeds
-                    tqdm.write(f"{group[0].algorithm}: {len(group)} cells, {runs} runs in one program", file=sys.stderr)
-                for cell, result in self._measure(group, progress):
-                    storage.write_json(make_folder(self.folder / "cells") / f"{cell.name}.json", result)
-                    bar.update()
+        for number, group in enumerate(groups, start=1):
+            if progress:
+                said = f"{done} of {wanted} cells are done; program {number} of {len(groups)}, {group[0].algorithm}:"
+                runs = len(group) * self.like.seeds
+                tqdm.write(f"{said} {len(group)} cells, {runs} runs at once", file=sys.stderr)
+            for cell, result in self._measure(group, progress):
+                storage.write_json(make_folder(self.folder / "cells") / f"{cell.name}.json", result)
+                done += 1
 
     def _measure(self, group: list[Cell], progress: bool) -> Iterator[tuple[Cell, dict[str, Any]]]:
-        began = time.perf_counter()
         tasks = prepare_all([cell.experiment(self.like) for cell in group], progress=progress)
         runs = train_tasks(tasks, [self.folder / "runs" / cell.name for cell in group], progress, quiet=True)
         joint = join([label_space(run.styles) for run in runs])
         for cell, task, run in zip(group, tasks, runs, strict=True):
             report = run.evaluate(rollouts=self.rollouts, joint=joint)
+            scores = [score.to_json() for score in report.algorithms[cell.algorithm]]
+            if cell.dynamics != "known":  # its policy is not trained
+                scores = [{key: score[key] for key in ("seed", "stopped", "dynamics_error")} for score in scores]
             yield (
                 cell,
                 {
                     "cell": config.to_json(cell),
-                    "seeds": [score.to_json() for score in report.algorithms[cell.algorithm]],
+                    "seeds": scores,
                     "styles": report.about["styles"],
                     "base_rate": report.about["base_rate"],
                     "disagreement": _disagreement(task),
                     "train": len(task.splits.train),
                     "test": report.about["test"],
+                    "steps": task.splits.test.steps,
                     "runs_in_program": len(group) * self.like.seeds,
-                    **origin.origin(time.perf_counter() - began),
+                    **report.origin,
                 },
             )
 
