@@ -23,10 +23,11 @@ def use_cores() -> None:
     if chosen or "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
         return
     try:
-        jax.config.update("jax_num_cpu_devices", int(told) if told else _cores())
+        jax.config.update("jax_num_cpu_devices", int(told) if told else count_cores())
     except RuntimeError:  # JAX has begun
         return
 
 
-def _cores() -> int:
+def count_cores() -> int:
+    """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
