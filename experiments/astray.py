@@ -18,11 +18,9 @@ def main(out: Path, folders: list[Path]) -> None:
     began, rows = time.perf_counter(), {}
     for folder in folders:
         (scores,) = load_run(folder).evaluate().algorithms.values()
-        shares = {"joint": [s.joint.value for s in scores], "astray": [s.astray for s in scores]}
-        shares["joint_inside"] = [s.joint_inside or 0.0 for s in scores]
-        rows[folder.name] = {
-            name: {**spread([round(v, 4) for v in values]), "seeds": values} for name, values in shares.items()
-        }
+        told = [score.to_json() for score in scores]
+        shares = {name: [seed[name] for seed in told] for name in ("joint", "astray", "joint_inside")}
+        rows[folder.name] = {name: {**spread(seeds), "seeds": seeds} for name, seeds in shares.items()}
         print(folder.name, rows[folder.name])
     storage.write_json(out, {"runs": rows, **origin.origin(time.perf_counter() - began)})
 

@@ -231,8 +231,9 @@ def paper_verdict() -> str:
     """What the tables were to show, and whether they do."""
     result = read("basketball/paper")
     said = "\n".join(f"- {line}" for line in tables.verdict(result["measured"], TABLES))
-    hardware = f"{result['hardware']}, commits {result['commit']}, {result['seconds'] / 60:.0f} minutes in all"
-    return f"{said}\n\nFrom `results/basketball/paper.json`: {hardware}."
+    sizes = {(cell["train"], cell["test"]) for cell in result["measured"].values()}
+    data = ", ".join(f"{train:,} training and {test:,} test trajectories" for train, test in sorted(sizes))
+    return f"{said}\n\nFrom `results/basketball/paper.json`: {data}, {result['hardware']}, commits {result['commit']}."
 
 
 def astray() -> str:

@@ -11,7 +11,7 @@ from ..errors import PoiseError, unknown
 from ..program_cache import use_program_cache
 from . import tables
 from .figures import draw
-from .grid import TABLES, find_tables
+from .grid import TABLES, Table, find_tables
 from .study import Study
 
 __all__ = ["TABLES", "Study", "find_tables", "reproduce"]
@@ -43,14 +43,15 @@ def reproduce(
     study = Study.open(folder, data, test, count, quick, split_by)
     study.fill(chosen.values(), tuple(algorithms), progress)
     results = study.results()
-    measured = {
-        name: table for name, table in TABLES.items() if any(cell.name in results for *_, cell in table.cells())
-    }
-    files = tables.write(study.folder, {**chosen, **measured}, results, study.about())
+    measured = {name for name, table in TABLES.items() if any(cell.name in results for *_, cell in table.cells())}
+    shown = {name: table for name, table in TABLES.items() if name in measured | chosen.keys()}
+    files = tables.write(study.folder, shown, results, study.about())
     return files + draw(study, chosen, study.folder / "figures")
 
 
-def _check(chosen: dict, algorithms: Sequence[str], seeds: int | None, data: str | None, test: str | None) -> None:
+def _check(
+    chosen: dict[str, Table], algorithms: Sequence[str], seeds: int | None, data: str | None, test: str | None
+) -> None:
     """Refuses what cannot be reproduced, before any of it costs time."""
     if not chosen:
         raise PoiseError("which table? name one, or `all`; `poise reproduce --list` names them")

@@ -174,13 +174,9 @@ def latex(name: str, table: Table, results: Results) -> str:
 
 
 def _noise_latex(kind: str, rows: dict[str, dict[str, dict[str, float]]]) -> str:
-    body = [
-        " & ".join(
-            [rf"{c}$\sigma$", *(_noise_cell(rows[c].get(style), r"{:.1f} {{\small ({:.1f})}}") for style in STYLES)]
-        )
-        + r" \\"
-        for c in rows
-    ]
+    form = r"{:.1f} {{\small ({:.1f})}}"
+    cells = {c: [_noise_cell(rows[c].get(style), form) for style in STYLES] for c in rows}
+    body = [" & ".join([rf"{c}$\sigma$", *cells[c]]) + r" \\" for c in rows]
     return _tabular(f"{NOISE[kind]} (the paper's).", list(STYLES), body)
 
 
@@ -218,7 +214,7 @@ def origin_of(results: Results) -> dict[str, Any]:
     said = {key: sorted({str(cell[key]) for cell in results.values()}) for key in ("command", "commit", "hardware")}
     programs: dict[Any, float] = {}
     for cell in results.values():
-        program = cell["cell"]["algorithm"], cell["cell"]["dynamics"], cell["command"]
+        program = cell["cell"]["algorithm"], cell["cell"]["dynamics"], cell["cell"].get("plain"), cell["command"]
         programs[program] = max(programs.get(program, 0.0), cell["seconds"])
     versions = [cell["versions"] for cell in results.values()]
     joined = {key: "; ".join(values) for key, values in said.items()}
@@ -244,15 +240,11 @@ def verdict(results: Results, tables: Mapping[str, Table]) -> list[str]:
             there = [c for c in others if c is not None]
             best = max(there, key=lambda c: c["median"], default=None)
             missing = [a for a, c in zip(BASELINES, others, strict=True) if c is None]
-            said.append(
-                f"{where}: {ours['median']:.1f}, at least {aim:g} wanted: {_yes(ours['median'] >= aim)}"
-                + (
-                    f"; above {best['algorithm']}, {best['median']:.1f}: {_yes(ours['median'] > best['median'])}"
-                    if best
-                    else ""
-                )
-                + (f"; {', '.join(missing)} not measured yet" if missing else "")
-            )
+            line = f"{where}: {ours['median']:.1f}, at least {aim:g} wanted: {_yes(ours['median'] >= aim)}"
+            if best:
+                above = _yes(ours["median"] > best["median"])
+                line += f"; above {best['algorithm']}, {best['median']:.1f}: {above}"
+            said.append(line + (f"; {', '.join(missing)} not measured yet" if missing else ""))
     for name, one, other, measure, rule in (
         ("rnn", "rnn-style", "rnn", "joint", "at least 8 points above"),
         ("tradeoff", "ctvae-style", "ctvae", "nld", "within 0.15 of"),
