@@ -161,6 +161,36 @@ class Reproduce:
     """Where cells, runs, tables and figures go; runs/paper, or runs/paper-quick, if not given."""
 
 
+@dataclass(frozen=True)
+class Demonstrators:
+    """Trains the policies that make a domain's demonstrations; the same command goes on where it was interrupted."""
+
+    domain: tyro.conf.Positional[str]
+    """Whose: cheetah."""
+    policies: int | None = None
+    """How many, with targets spread evenly; 125 on an accelerator and 5 on a CPU if not given."""
+    steps: int = 600_000
+    """Control steps of each policy."""
+    environments: int = 64
+    """Environments of each policy."""
+    seed: int = 0
+    """Seed of everything."""
+    seconds: float | None = None
+    """Stops after about so long, and measures what there is; the same command goes on from there."""
+    driver: Literal["auto", "threads", "mjx"] = "auto"
+    """Physics: MuJoCo in threads, or MJX in the compiled program; what suits the machine if not given."""
+    solver: Literal["newton", "cg"] = "newton"
+    """MJX's contact solver."""
+    iterations: int = 6
+    """Iterations of that solver."""
+    line_search_iterations: int = 8
+    """Iterations of its line search."""
+    out: Path = Path("runs/demonstrators")
+    """Where checkpoint.safetensors, policies.safetensors and demonstrators.json go."""
+    json: bool = False
+    """Prints demonstrators.json."""
+
+
 def demo(arguments: Demo) -> None:
     """make demo."""
     from .demo import run_demo
@@ -306,6 +336,41 @@ def reproduce(arguments: Reproduce) -> None:
         print(f"wrote {path}")
 
 
+def demonstrators(arguments: Demonstrators) -> None:
+    """poise demonstrators."""
+    import jax
+
+    from .demonstrators import Plan, train
+    from .domains import find_domain
+
+    skill = find_domain(arguments.domain).skill
+    if skill is None:
+        raise PoiseError(
+            f"no policies make the demonstrations of {arguments.domain!r}; try: poise demonstrators cheetah"
+        )
+    if arguments.seconds is not None and not arguments.seconds > 0:
+        raise PoiseError(f"--seconds is above 0; got {arguments.seconds:g}")
+    on_cpu = jax.default_backend() == "cpu"
+    driver = ("threads" if on_cpu else "mjx") if arguments.driver == "auto" else arguments.driver
+    policies = (5 if on_cpu else 125) if arguments.policies is None else arguments.policies
+    plan = Plan(
+        policies,
+        arguments.steps,
+        arguments.environments,
+        arguments.seed,
+        driver,
+        arguments.solver,
+        arguments.iterations,
+        arguments.line_search_iterations,
+    )
+    found = train(skill, plan, arguments.out, arguments.seconds, progress=not arguments.json)
+    if arguments.json:
+        return _say(found, True)
+    trained = f"{found['steps']:,} steps each in {found['origin']['seconds']:.0f} s"
+    print(f"{policies} policies, {trained}: {found['mean_error']:.2f} {found['unit']} from their targets on average")
+    print(f"wrote {arguments.out / 'policies.safetensors'}, {arguments.out / 'demonstrators.json'}")
+
+
 ABOUT = "Policies you can dial: learn from demonstrations, ask for a style, get rollouts that show it."
 COMMANDS = {
     Demo: demo,
@@ -315,6 +380,7 @@ COMMANDS = {
     Evaluate: evaluate,
     Sample: sample,
     Reproduce: reproduce,
+    Demonstrators: demonstrators,
 }
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import jax
 
 
-def versions() -> dict[str, str]:
-    """The versions that a result depends on."""
-    names = ("poise", "jax", "jaxlib", "equinox", "optax", "numpy")
+def versions(*more: str) -> dict[str, str]:
+    """The versions that a result depends on, with more packages by name."""
+    names = ("poise", "jax", "jaxlib", "equinox", "optax", "numpy", *more)
     found = {}
     for name in names:
         try:

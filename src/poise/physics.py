@@ -129,7 +129,8 @@ class Compiled:
         """The next state of one state; traced, so for `vmap`, `jit` and `scan`. MuJoCo's motors clip the action."""
         place, speed = jnp.split(state, [self.model.nq])
         data = self._data.replace(qpos=place, qvel=speed, ctrl=action)
-        data = jax.lax.fori_loop(0, self.substeps, lambda _, now: self._step(self._compiled_model, now), data)
+        with jax.default_matmul_precision("highest"):  # a GPU would round to 10 bits inside of products
+            data = jax.lax.fori_loop(0, self.substeps, lambda _, now: self._step(self._compiled_model, now), data)
         return jnp.concatenate([data.qpos, data.qvel])
 
     def step(self, states: Any, actions: Any) -> Float[np.ndarray, "N S"]:

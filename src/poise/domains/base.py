@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from ..config import Settings
+from ..demonstrators import Skill
 from ..labeling import LabelingFunction
 from ..trajectories import Array, Trajectories, in_memory
 
@@ -49,6 +50,8 @@ class Domain:
     """The action's units in which NLD is told, one a dimension; None for the data's own."""
     units_text: str = "the data's own units"
     scene: Scene = field(default_factory=Scene)
+    skill: Skill | None = None
+    """What the policies learn that make its demonstrations; None when no policies do."""
 
     @property
     def environment_text(self) -> str:

@@ -12,11 +12,13 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from .. import physics
 from ..config import PRESETS
+from ..demonstrators import Skill
 from ..labeling import labeling_function
+from ..ppo import Course
 from ..trajectories import Array
 from .base import Domain, Scene
 
@@ -25,7 +27,7 @@ TIMESTEP, SUBSTEPS = 0.005, 5  # seconds of a physics step; physics steps of a c
 STEPS = 200  # control steps of a trajectory
 STATES, ACTIONS = 18, 6
 SETTLING = 200  # physics steps between random joint angles and the first state
-VELOCITY = 9  # the column of the torso's forward velocity
+PITCH, VELOCITY = 2, 9  # the columns of the torso's turn and of its forward velocity
 
 # The geometry of the Control Suite's cheetah.xml, in metres, x forward and z up.
 STANDING = 0.7  # the torso's height where qpos is zero
@@ -125,9 +127,9 @@ def in_threads() -> physics.Threads:
 
 
 @functools.cache
-def compiled() -> physics.Compiled:
+def compiled(solver: str = "newton", iterations: int = 6, line_search_iterations: int = 8) -> physics.Compiled:
     """The Cheetah's physics by MJX, compiled by JAX."""
-    return physics.Compiled(model(), SUBSTEPS)
+    return physics.Compiled(model(), SUBSTEPS, solver, iterations, line_search_iterations)
 
 
 def resets(count: int, seed: int) -> Float[np.ndarray, "count S"]:
@@ -149,6 +151,39 @@ def environment(states: Array, actions: Array) -> np.ndarray:
     return in_threads().step(states, np.clip(np.asarray(actions), -1, 1))
 
 
+def observe(states: Float[Array, "*batch S"]) -> Float[Array, "*batch O"]:
+    """What a demonstrator sees: all of a state but where along the track it is."""
+    return states[..., 1:]
+
+
+def forward_velocity(states: Float[Array, "*batch S"]) -> Float[Array, "*batch"]:
+    """The torso's forward velocity."""
+    return states[..., VELOCITY]
+
+
+def upside_down(states: Float[Array, "*batch S"]) -> Bool[Array, "*batch"]:
+    """Whether the torso lies on its back."""
+    return jnp.cos(states[..., PITCH]) < 0
+
+
+def reward(after: Float[Array, "N S"], actions: Float[Array, "N A"], target: Float[Array, ""]) -> Float[Array, " N"]:
+    """A slope that leads to the target speed, a peak there, and a little for a level torso and for little effort."""
+    error = jnp.abs(forward_velocity(after) - target)
+    pace = 1 - error / (1 + target) + 0.5 * jnp.exp(-jnp.square(error / 0.4))
+    return pace + 0.1 * jnp.cos(after[..., PITCH]) - 0.02 * jnp.square(actions).mean(axis=-1)
+
+
+RUNNING = Skill(
+    course=Course(observe, reward, upside_down, forward_velocity, STEPS),
+    targets=(0.0, 4.0),
+    unit="m/s",
+    hertz=HZ,
+    resets=resets,
+    threads=in_threads,
+    compiled=compiled,
+    measures={"torso height (m)": lambda states: STANDING + states[..., 1], "pitch (rad)": lambda s: s[..., PITCH]},
+)
+
 CHEETAH = Domain(
     name="cheetah",
     environment=environment,
@@ -158,4 +193,5 @@ CHEETAH = Domain(
     },
     settings=PRESETS["cheetah"],
     scene=Scene(unit="m", hertz=HZ, body=stick_figure),
+    skill=RUNNING,
 )
