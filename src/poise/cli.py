@@ -191,6 +191,22 @@ class Demonstrators:
     """Prints demonstrators.json."""
 
 
+@dataclass(frozen=True)
+class Demos:
+    """Makes a domain's demonstrations, and those to test with, by the policies that come with Poise."""
+
+    domain: tyro.conf.Positional[str]
+    """Whose: cheetah."""
+    count: int | None = None
+    """How many to train with; as many as the domain makes if not given."""
+    seed: int = 0
+    """Seed of starts and actions."""
+    out: Path | None = None
+    """A folder for train.npz and test.npz; they are kept in the user's cache only if not given."""
+    json: bool = False
+    """Prints what was made as JSON."""
+
+
 def demo(arguments: Demo) -> None:
     """make demo."""
     from .demo import run_demo
@@ -366,9 +382,39 @@ def demonstrators(arguments: Demonstrators) -> None:
     found = train(skill, plan, arguments.out, arguments.seconds, progress=not arguments.json)
     if arguments.json:
         return _say(found, True)
-    trained = f"{found['steps']:,} steps each in {found['origin']['seconds']:.0f} s"
+    trained = f"{found['steps']:,} steps each in {found['seconds']:.0f} s"
     print(f"{policies} policies, {trained}: {found['mean_error']:.2f} {found['unit']} from their targets on average")
     print(f"wrote {arguments.out / 'policies.safetensors'}, {arguments.out / 'demonstrators.json'}")
+
+
+def demos(arguments: Demos) -> None:
+    """poise demos."""
+    from .domains import find_domain
+    from .files import clear_errors
+
+    domain = find_domain(arguments.domain)
+    if domain.demonstrations is None or domain.test is None:
+        raise PoiseError(f"no policies make the demonstrations of {domain.name!r}; try: poise demos cheetah")
+    count = domain.count if arguments.count is None else arguments.count
+    if count < 1:
+        raise PoiseError(f"--count is at least 1; got {count}")
+    made = {"train": domain.demonstrations(count, arguments.seed), "test": domain.test(count, arguments.seed)}
+    sizes = {name: len(part) for name, part in made.items()}
+    files = {}
+    if arguments.out:
+        with clear_errors(arguments.out):
+            arguments.out.mkdir(parents=True, exist_ok=True)
+        for name, part in made.items():
+            part.save(arguments.out / f"{name}.npz")
+            files[name] = str(arguments.out / f"{name}.npz")
+    if arguments.json:
+        return _say({**sizes, "steps": made["train"].steps, "files": files}, True)
+    both = f"{sizes['train']:,} demonstrations to train with and {sizes['test']:,} to test with"
+    print(f"{both}, {made['train'].steps} steps each")
+    for path in files.values():
+        print(f"wrote {path}")
+    data = f"{files['train']} --test {files['test']} --domain {domain.name}" if files else domain.name
+    print(f"next: poise train --data {data} --styles {next(iter(domain.styles))}")
 
 
 ABOUT = "Policies you can dial: learn from demonstrations, ask for a style, get rollouts that show it."
@@ -381,6 +427,7 @@ COMMANDS = {
     Sample: sample,
     Reproduce: reproduce,
     Demonstrators: demonstrators,
+    Demos: demos,
 }
 
 

@@ -6,7 +6,12 @@ small file; `demonstrate` lets them act in MuJoCo.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
+import itertools
+import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -24,6 +29,7 @@ from . import origin, physics, ppo, storage
 from .errors import PoiseError
 from .files import clear_errors
 from .ppo import Actor, Course, Learner, Network, Recipe, Scale
+from .program_cache import cache_folder
 from .trajectories import Array, Trajectories
 
 CHUNK = 8  # updates between two looks at the clock
@@ -31,6 +37,8 @@ SECONDS_BETWEEN_CHECKPOINTS = 10.0
 POOL = 2048  # states that training starts from, again and again
 ROLLOUTS = 25  # of each policy, to measure it: as many as it gives demonstrations
 PHYSICS = ("mujoco", "mujoco-mjx", "dm-control")
+PARTS = ("train", "test")
+VARIABLE = "POISE_DEMONSTRATIONS"
 
 
 @dataclass(frozen=True)
@@ -101,10 +109,14 @@ class Demonstrators(eqx.Module):
         """What `save` wrote."""
         notes = storage.read_notes(path)
         P, sizes = notes["policies"], notes["sizes"]
-        empty: Callable[..., Any] = lambda *shape: jax.ShapeDtypeStruct((P, *shape), jnp.float32)  # noqa: E731
-        network = Network(tuple(map(empty, sizes[:-1], sizes[1:])), tuple(map(empty, sizes[1:])))
-        scale = Scale(empty(), empty(sizes[0]), empty(sizes[0]))
-        return storage.read_tree(path, Demonstrators(empty(), scale, Actor(network, empty(sizes[-1]))))
+
+        def like() -> Demonstrators:
+            weights = tuple(jnp.zeros((P, *shape)) for shape in itertools.pairwise(sizes))
+            network = Network(weights, tuple(jnp.zeros((P, size)) for size in sizes[1:]))
+            scale = Scale(jnp.zeros(P), jnp.zeros((P, sizes[0])), jnp.zeros((P, sizes[0])))
+            return Demonstrators(jnp.zeros(P), scale, Actor(network, jnp.zeros((P, sizes[-1]))))
+
+        return storage.read_tree(path, jax.eval_shape(like))
 
 
 def train(
@@ -123,9 +135,9 @@ def train(
         learning.go_on(seconds, progress)
         made = learning.demonstrators
         made.save(out / "policies.safetensors")
+        about = {"plan": asdict(plan), "recipe": asdict(skill.recipe), "steps": learning.steps}
         trained = {**origin.origin(learning.seconds), "versions": origin.versions(*PHYSICS)}
-        about = {"plan": asdict(plan), "recipe": asdict(skill.recipe), "steps": learning.steps, "origin": trained}
-        result = {**measure(skill, made, plan.seed + 1, progress), **about}
+        result = {**measure(skill, made, plan.seed + 1, progress), **about, **trained}
         storage.write_json(out / "demonstrators.json", result)
     return result
 
@@ -218,17 +230,19 @@ def called_back(driver: physics.Driver) -> ppo.Transition:
 
 
 def demonstrate(
-    skill: Skill, demonstrators: Demonstrators, count: int, seed: int, progress: bool = False
+    skill: Skill, demonstrators: Demonstrators, count: int, seed: int, progress: bool | None = None
 ) -> Trajectories:
     """So many demonstrations by MuJoCo, of one policy after the other, in turn; columns: policy, target.
 
-    Actions are drawn from the policies and, as by the motors, cut to their range.
+    Actions are drawn from the policies and, as by the motors, cut to their range. Progress is shown on a terminal.
     """
     P, T = len(demonstrators), skill.course.steps
     each = -(-count // P)
     A = demonstrators.actor.log_deviation.shape[1]
     noise = np.random.default_rng(seed).standard_normal((each, P, T, A), np.float32)
     starts = skill.resets(each * P, seed)
+
+    hidden = None if progress is None else not progress
 
     @jax.jit
     @functools.partial(jax.vmap, in_axes=(0, 1, 1), out_axes=1)
@@ -238,7 +252,7 @@ def demonstrate(
 
     with (
         jax.default_device(jax.local_devices(backend="cpu")[0]),  # the same on every machine
-        tqdm(total=T, desc=f"{count} demonstrations", unit="step", disable=not progress) as bar,
+        tqdm(total=T, desc=f"{count} demonstrations", unit="step", disable=hidden) as bar,
     ):
         policies = jax.device_put(demonstrators, jax.local_devices(backend="cpu")[0])
 
@@ -251,6 +265,32 @@ def demonstrate(
     policy = np.arange(count) % P
     columns = {"policy": policy, "target": np.asarray(demonstrators.targets)[policy]}
     return Trajectories(made.states[:count], made.actions[:count], metadata=columns)
+
+
+def kept_demonstrations(
+    skill: Skill, policies: Path, count: int, seed: int, part: str, progress: bool | None = None
+) -> Trajectories:
+    """Demonstrations of the policies in a file, to train or to test with; made once, and then kept in the user's cache.
+
+    POISE_DEMONSTRATIONS names another folder for them, or is empty for none.
+    """
+    if not 0 <= seed < 2**31:
+        raise PoiseError(f"--seed lies between 0 and 2^31; got {seed}")
+    found = origin.versions(*PHYSICS)
+    given = [count, seed, part, *(found[name] for name in ("poise", "jax", "numpy", "mujoco", "dm-control"))]
+    key = hashlib.sha256(json.dumps(given).encode() + policies.read_bytes()).hexdigest()[:16]
+    folder = cache_folder("demonstrations", VARIABLE)
+    path = folder and folder / f"{policies.stem}-{part}-{key}.npz"
+    if path and path.exists():
+        with contextlib.suppress(PoiseError):  # a damaged file is made anew
+            return Trajectories.load(path)
+    own = int(np.random.SeedSequence([seed, PARTS.index(part)]).generate_state(1)[0])
+    made = demonstrate(skill, Demonstrators.load(policies), count, own, progress)
+    if path:
+        new = path.with_name(f".{os.getpid()}-{path.name}")
+        made.save(new)
+        os.replace(new, path)
+    return made
 
 
 def measure(skill: Skill, demonstrators: Demonstrators, seed: int, progress: bool = False) -> dict[str, Any]:

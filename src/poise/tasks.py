@@ -128,21 +128,25 @@ def named_domain(domain: str | None, data: str) -> Domain | None:
 
 
 def load_splits(experiment: Experiment, domain: Domain | None) -> Splits:
-    """The experiment's demonstrations in three parts; those of a test file are kept for testing alone."""
-    return _split_memory(experiment, load_data(experiment.data, experiment.count, domain))
+    """The experiment's demonstrations in three parts; those made or kept for testing are for that alone."""
+    data, source = load_data(experiment.data, experiment.count, domain), _makers(domain).get(experiment.data)
+    if source is None or source.test is None or experiment.test is not None:
+        return _split_memory(experiment, data)
+    return _split_memory(experiment, data, source.test(len(data), 0))
 
 
-def _split_memory(experiment: Experiment, data: Trajectories | Splits) -> Splits:
+def _split_memory(experiment: Experiment, data: Trajectories | Splits, test: Trajectories | None = None) -> Splits:
     if isinstance(data, Splits):
         for name in ("test", "split_by"):
             if getattr(experiment, name) is not None:
                 raise PoiseError(f"{name} does not go with demonstrations that are split already")
         return data
-    if experiment.test is None:
+    if experiment.test is not None:
+        test = in_memory(Trajectories.load(experiment.test))
+    if test is None:
         return split(data, by=experiment.split_by)
-    demonstrations, test = data, in_memory(Trajectories.load(experiment.test))
-    check_sizes(test, demonstrations)
-    train, *rest = split(demonstrations, (0.9, 0.05, 0.05), by=experiment.split_by)
+    check_sizes(test, data)
+    train, *rest = split(data, (0.9, 0.05, 0.05), by=experiment.split_by)
     held_out = [np.concatenate([getattr(part, k) for part in rest]) for k in ("states", "actions", "lengths")]
     return Splits(train, Trajectories(*held_out), test)
 
@@ -160,7 +164,7 @@ def _check_numbers(experiment: Experiment) -> None:
 
 def load_data(data: str, count: int | None = None, domain: Domain | None = None) -> Trajectories:
     """Demonstrations by name, made by their domain, or by path."""
-    made_by = {**DOMAINS, **({domain.name: domain} if domain else {})}
+    made_by = _makers(domain)
     if data in made_by:
         source = made_by[data]
         if source.demonstrations is None:
@@ -177,6 +181,11 @@ def load_data(data: str, count: int | None = None, domain: Domain | None = None)
     if count is not None:
         raise PoiseError(f"count is for domains that make their demonstrations; {data} is a file")
     return Trajectories.load(data)
+
+
+def _makers(domain: Domain | None) -> dict[str, Domain]:
+    """The domains that data may name."""
+    return {**DOMAINS, **({domain.name: domain} if domain else {})}
 
 
 def as_style(style: Callable) -> LabelingFunction:

@@ -39,6 +39,8 @@ class Domain:
     """Makes (count, seed) demonstrations; None when the user brings them."""
     count: int = 0
     """How many demonstrations it makes unless told otherwise."""
+    test: Callable[[int, int], Trajectories] | None = None
+    """Makes the test demonstrations that go with (count, seed) others; None when some of those are set aside."""
     dynamics: Transition | None = None
     """Known dynamics (states, actions) -> next states, traced by JAX; None when they must be learned."""
     environment: Transition | None = None

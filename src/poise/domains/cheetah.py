@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,10 +17,10 @@ from jaxtyping import Bool, Float
 
 from .. import physics
 from ..config import PRESETS
-from ..demonstrators import Skill
+from ..demonstrators import Skill, kept_demonstrations
 from ..labeling import labeling_function
 from ..ppo import Course
-from ..trajectories import Array
+from ..trajectories import Array, Trajectories
 from .base import Domain, Scene
 
 HZ = 40  # control steps a second
@@ -28,6 +29,7 @@ STEPS = 200  # control steps of a trajectory
 STATES, ACTIONS = 18, 6
 SETTLING = 200  # physics steps between random joint angles and the first state
 PITCH, VELOCITY = 2, 9  # the columns of the torso's turn and of its forward velocity
+POLICIES = Path(__file__).with_name("cheetah_demonstrators.safetensors")
 
 # The geometry of the Control Suite's cheetah.xml, in metres, x forward and z up.
 STANDING = 0.7  # the torso's height where qpos is zero
@@ -184,8 +186,22 @@ RUNNING = Skill(
     measures={"torso height (m)": lambda states: STANDING + states[..., 1], "pitch (rad)": lambda s: s[..., PITCH]},
 )
 
+
+def demonstrations(count: int, seed: int) -> Trajectories:
+    """Rollouts of the demonstrators in turn."""
+    return kept_demonstrations(RUNNING, POLICIES, count, seed, "train")
+
+
+def test_demonstrations(count: int, seed: int) -> Trajectories:
+    """A quarter as many, from other starts and with other noise."""
+    return kept_demonstrations(RUNNING, POLICIES, max(1, count // 4), seed, "test")
+
+
 CHEETAH = Domain(
     name="cheetah",
+    demonstrations=demonstrations,
+    count=2_500,
+    test=test_demonstrations,
     environment=environment,
     styles={
         style.name: replace(style, source=style.name)
