@@ -262,11 +262,32 @@ def paper_summary() -> str:
     return f"{table(head, rows)}\n\n{note}"
 
 
+def demonstrators() -> str:
+    """Target and reached speed of the Cheetah's demonstrators."""
+    result = read("cheetah/demonstrators")
+    every = max(1, (len(result["policies"]) - 1) // 8)
+    rows = [
+        [f"{p['target']:.2f}", f"{p['reached']:.2f}", f"{p['reached_after_first_second']:.2f}", f"{p['deviation']:.2f}"]
+        for p in result["policies"][::every]
+    ]
+    head = ["target, m/s", "mean speed", "after the first second", "deviation between demonstrations"]
+    height = result["quantiles"]["torso height (m)"]
+    whole, late = result["mean_error"], result["mean_error_after_first_second"]
+    note = (
+        f"Some of {len(result['policies'])} policies. On average a policy's mean speed is {whole:.2f} m/s from its target, "
+        f"after the first second {late:.2f}; its torso is at {height['0.05']:.2f} to {height['0.95']:.2f} m (5 to 95 %), "
+        f"and upside down {result['fallen']:.1%} of the time. {result['steps']:,} steps each, "
+        f"{result['seconds']:.0f} s with {result['plan']['driver']} ({origin(result)})."
+    )
+    return f"{table(head, rows)}\n\n{note}"
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     "demo": demo,
     "destination": destination,
     "simulated": simulated,
     "widening": widening,
+    "demonstrators": demonstrators,
     "speed": speed,
     "speed-steps": speed_steps,
     "speed-other": speed_other,

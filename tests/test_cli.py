@@ -64,7 +64,9 @@ def style(tmp_path):
     return file
 
 
-@pytest.mark.parametrize("command", ["", "demo", "import", "label", "train", "evaluate", "sample", "reproduce"])
+@pytest.mark.parametrize(
+    "command", ["", "demo", "import", "label", "train", "evaluate", "sample", "reproduce", "demonstrators", "demos"]
+)
 def test_every_command_has_help(capsys, command):
     with pytest.raises(SystemExit) as stop:
         main([*command.split(), "--help"])
@@ -274,3 +276,59 @@ def test_the_tables_of_the_paper_are_named(capsys):
 )
 def test_what_cannot_be_reproduced_is_told(capsys, tmp_path, words, line):
     assert re.search(line, refused(capsys, "reproduce", *words, "--out", tmp_path / "study"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("demonstrators chetah", "unknown domain 'chetah'; did you mean 'cheetah'?"),
+        ("demonstrators basketball", "no policies make the demonstrations of 'basketball'"),
+        ("demonstrators cheetah --policies 0", "--policies is at least 1; got 0"),
+        ("demonstrators cheetah --steps -5", "--steps is at least 1; got -5"),
+        ("demonstrators cheetah --seed -1", "--seed lies between 0 and 2^31; got -1"),
+        ("demonstrators cheetah --seconds 0", "--seconds is above 0; got 0"),
+        ("demonstrators cheetah --driver cuda", "(see poise demonstrators --help)"),
+        ("demos basketball", "no policies make the demonstrations of 'basketball'"),
+        ("demos cheetah --count 0", "--count is at least 1; got 0"),
+        ("demos cheetah --seed -1", "--seed lies between 0 and 2^31; got -1"),
+    ],
+)
+def test_demonstrators_and_demos_refuse_what_makes_no_sense(capsys, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in refused(capsys, *words.split())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["demonstrators", "demos"])
+def test_the_extra_is_named_where_it_is_missing(capsys, tmp_path, monkeypatch, command):
+    from poise import physics
+    from poise.domains import cheetah
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(physics.importlib.util, "find_spec", lambda name: None)
+    for cached in (physics.suite_model, cheetah.model, cheetah.in_threads):
+        cached.cache_clear()
+    assert "pip install 'poise[cheetah]'" in refused(capsys, command, "cheetah")
+
+
+def test_demos_are_written_and_trained_on(capsys, tmp_path):
+    pytest.importorskip("dm_control", reason="the extra is missing: pip install 'poise[cheetah]'")
+    code, told, _ = say(capsys, "demos", "cheetah", "--count", 40, "--out", tmp_path / "runs")
+    assert code == 0
+    assert "40 demonstrations to train with and 10 to test with, 200 steps each" in told
+    train, test = (Trajectories.load(tmp_path / "runs" / f"{name}.npz") for name in ("train", "test"))
+    assert (len(train), len(test)) == (40, 10)
+    assert set(train.metadata) == {"policy", "target"}
+    code, told, _ = say(capsys, "demos", "cheetah", "--count", 40, "--json")
+    assert json.loads(told) == {"train": 40, "test": 10, "steps": 200, "files": {}}
+
+
+def test_demonstrators_are_trained_on_this_machine(capsys, tmp_path):
+    pytest.importorskip("dm_control", reason="the extra is missing: pip install 'poise[cheetah]'")
+    words = ("demonstrators", "cheetah", "--policies", 2, "--environments", 4, "--steps", 80, "--out", tmp_path)
+    code, told, _ = say(capsys, *words)
+    assert code == 0
+    assert "2 policies, 80 steps each" in told
+    code, told, _ = say(capsys, *words, "--json")
+    assert json.loads(told)["plan"]["driver"] == "threads"
+    assert "holds other demonstrators" in refused(capsys, *words[:-2], "--seed", 1, "--out", tmp_path)

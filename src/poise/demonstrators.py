@@ -148,13 +148,14 @@ class _Learning:
     def __init__(self, skill: Skill, plan: Plan, path: Path):
         self.skill, self.plan, self.path = skill, plan, path
         self.targets = jnp.linspace(*skill.targets, plan.policies, dtype=jnp.float32)
+        self.settings = {**asdict(plan), **asdict(skill.recipe)}
         notes = storage.read_notes(path) if path.exists() else None
-        if notes and notes["plan"] != asdict(plan):
-            name = next(name for name, value in asdict(plan).items() if notes["plan"].get(name) != value)
-            known, given = notes["plan"].get(name), asdict(plan)[name]
-            raise PoiseError(
-                f"{path.parent} holds other demonstrators ({name}: {known}, not {given}); choose another --out"
-            )
+        for name, value in self.settings.items():
+            known = notes["settings"].get(name) if notes else value
+            if known != value:
+                raise PoiseError(
+                    f"{path.parent} holds other demonstrators ({name}: {known}, not {value}); choose another --out"
+                )
         self.pool = jnp.asarray(skill.resets(POOL, plan.seed), jnp.float32)
         self.seconds = notes["seconds"] if notes else 0.0
         self.learners = storage.read_tree(path, jax.eval_shape(self._begin)) if notes else self._begin()
@@ -193,7 +194,7 @@ class _Learning:
 
     def save(self) -> None:
         """Writes the checkpoint."""
-        storage.write_tree(self.path, self.learners, {"plan": asdict(self.plan), "seconds": self.seconds})
+        storage.write_tree(self.path, self.learners, {"settings": self.settings, "seconds": self.seconds})
 
     def _begin(self) -> Learner:
         keys = jax.random.split(jax.random.key(self.plan.seed), self.plan.policies)

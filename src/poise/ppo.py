@@ -206,6 +206,7 @@ def _update(learner, target, *, course, recipe, total, transition, pool) -> tupl
     def descend(now, rows):
         models, optimiser = now
         gradient = jax.grad(loss)(models, jax.tree.map(lambda x: x[rows], batch), recipe.clip)
+        gradient = jax.tree.map(jnp.nan_to_num, gradient)  # one bad batch is not the end of a policy
         change, optimiser = _optimiser(recipe).update(gradient, optimiser)
         return (jax.tree.map(lambda x, dx: x - rate * dx, models, change), optimiser), None
 

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from conftest import TINY
 
-from poise import DOMAINS, PRESETS, PoiseError, Trajectories
+from poise import DOMAINS, PRESETS, Experiment, PoiseError, Trajectories, demonstrators
+from poise.demonstrators import Demonstrators, Plan
 from poise.domains import cheetah
 from poise.labeling import Categories, LabelSpace, traced
 from poise.models import TVAE, Statistics
 from poise.rollout import simulate
+from poise.tasks import load_splits
 
 CHEETAH = DOMAINS["cheetah"]
 
@@ -136,3 +138,64 @@ def test_a_policy_is_rolled_out_in_the_real_physics(mujoco):
     for step in range(4):
         state = CHEETAH.environment(state, made.actions[:, step]).astype(np.float32)
         np.testing.assert_array_equal(made.states[:, step + 1], state)
+
+
+def test_the_reward_is_highest_at_the_target_and_leads_to_it():
+    states = np.zeros((9, cheetah.STATES), np.float32)
+    states[:, cheetah.VELOCITY] = np.linspace(0, 4, 9)
+    worth = np.asarray(cheetah.reward(states, np.zeros((9, 6), np.float32), np.float32(3)))
+    assert worth.argmax() == 6
+    assert (np.diff(worth[:7]) > 0).all()
+    assert (np.diff(worth[6:]) < 0).all()
+
+
+def test_a_level_torso_and_little_effort_are_worth_a_little():
+    level, still = np.zeros((1, cheetah.STATES), np.float32), np.zeros((1, 6), np.float32)
+    tilted = level.copy()
+    tilted[:, cheetah.PITCH] = 1
+    best = cheetah.reward(level, still, np.float32(0))
+    assert cheetah.reward(tilted, still, np.float32(0)) < best
+    assert cheetah.reward(level, still + 1, np.float32(0)) < best
+
+
+def test_upside_down_is_a_torso_turned_by_more_than_a_right_angle():
+    states = np.zeros((4, cheetah.STATES), np.float32)
+    states[:, cheetah.PITCH] = 0, 1.5, -1.6, np.pi
+    assert np.asarray(cheetah.upside_down(states)).tolist() == [False, False, True, True]
+
+
+def test_a_demonstrator_does_not_see_how_far_it_has_come():
+    states = random_states(3)
+    moved = states.copy()
+    moved[:, 0] += 10
+    np.testing.assert_array_equal(cheetah.observe(states), cheetah.observe(moved))
+    assert cheetah.observe(states).shape == (3, 17)
+
+
+def test_the_policies_that_come_along_reach_their_targets(mujoco):
+    policies = Demonstrators.load(cheetah.POLICIES)
+    assert cheetah.POLICIES.stat().st_size < 4e6
+    np.testing.assert_allclose(policies.targets, np.linspace(0, 4, len(policies)), atol=1e-6)
+    made = demonstrators.demonstrate(cheetah.RUNNING, policies, 125, seed=3)
+    speeds = CHEETAH.styles["speed"].scores(made)
+    assert np.abs(speeds - made.metadata["target"]).mean() < 0.25
+    assert np.asarray(cheetah.upside_down(made.states)).mean() < 0.02
+
+
+def test_demonstrations_come_with_others_to_test_with(mujoco):
+    splits = load_splits(Experiment(data="cheetah", styles=("speed",), count=40), CHEETAH)
+    assert [len(part) for part in splits] == [36, 4, 10]
+    assert splits.train.states.shape[1:] == (cheetah.STEPS + 1, cheetah.STATES)
+    starts = np.concatenate([part.starts for part in splits])
+    assert len(np.unique(starts, axis=0)) == 50
+    assert set(splits.train.metadata) == {"policy", "target"}
+
+
+@pytest.mark.slow
+def test_demonstrators_are_trained_by_mjx_in_one_program(mujoco, tmp_path):
+    plan = Plan(policies=2, steps=160, environments=4, driver="mjx", solver="cg", iterations=2)
+    told = demonstrators.train(cheetah.RUNNING, plan, tmp_path, progress=False)
+    assert told["steps"] == 160
+    before, after = (Demonstrators.load(tmp_path / "policies.safetensors").actor.log_deviation[p] for p in (0, 1))
+    assert np.isfinite(before).all()
+    assert not np.array_equal(before, after)  # each has learned something of its own
