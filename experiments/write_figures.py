@@ -274,10 +274,10 @@ def demonstrators() -> str:
     height = result["quantiles"]["torso height (m)"]
     whole, late = result["mean_error"], result["mean_error_after_first_second"]
     note = (
-        f"Some of {len(result['policies'])} policies. On average a policy's mean speed is {whole:.2f} m/s from its target, "
-        f"after the first second {late:.2f}; its torso is at {height['0.05']:.2f} to {height['0.95']:.2f} m (5 to 95 %), "
-        f"and upside down {result['fallen']:.1%} of the time. {result['steps']:,} steps each, "
-        f"{result['seconds']:.0f} s with {result['plan']['driver']} ({origin(result)})."
+        f"Some of {len(result['policies'])} policies. On average a policy's mean speed is {whole:.2f} m/s from its "
+        f"target, after the first second {late:.2f}; the torso is {height['0.05']:.2f} to {height['0.95']:.2f} m high "
+        f"(5 to 95 %), and upside down {result['shares']['upside down']:.1%} of the time. "
+        f"{result['steps']:,} steps each, {result['seconds']:.0f} s with {result['plan']['driver']} ({origin(result)})."
     )
     return f"{table(head, rows)}\n\n{note}"
 

@@ -52,6 +52,7 @@ def make_skill(driver=None) -> Skill:
         compiled=lambda *solver: SimpleNamespace(transition=lambda state, action: state + action),
         recipe=Recipe(hidden=8, unroll=10, epochs=4, minibatches=2, learning_rate=1e-2, discount=0.5),
         measures={"place": lambda states: states[..., 0]},
+        shares={"right of zero": lambda states: states[..., 0] > 0},
     )
 
 
@@ -164,7 +165,7 @@ def test_errors_are_those_of_each_policys_mean(trained):
     assert [policy["reached_after_first_second"] for policy in told["policies"]] == pytest.approx(late, abs=1e-4)
     assert told["mean_error"] == pytest.approx(np.abs(np.subtract(reached, [-1, 0, 1])).mean(), abs=1e-4)
     assert told["quantiles"]["place"]["0.5"] == pytest.approx(np.median(place), abs=1e-4)
-    assert told["fallen"] == 0
+    assert told["shares"]["right of zero"] == pytest.approx((place > 0).mean(), abs=1e-4)
 
 
 class TestKept:

@@ -56,7 +56,9 @@ class Skill:
     compiled: Callable[..., physics.Compiled]
     recipe: Recipe = field(default_factory=Recipe)
     measures: dict[str, Callable[[Array], Array]] = field(default_factory=dict)
-    """What of states [..., S] is told of demonstrations beside the target, by name."""
+    """What of states [..., S] is told of demonstrations beside the target, by name: as quantiles."""
+    shares: dict[str, Callable[[Array], Array]] = field(default_factory=dict)
+    """What is true of some states [..., S], by name: told as the share of the time."""
 
 
 @dataclass(frozen=True)
@@ -302,7 +304,6 @@ def measure(skill: Skill, demonstrators: Demonstrators, seed: int, progress: boo
     reached = np.asarray(course.reached(states))
     targets = np.asarray(demonstrators.targets, np.float64)
     whole, late = reached.mean(axis=(0, 2)), reached[:, :, skill.hertz :].mean(axis=(0, 2))
-    fallen = np.asarray(course.fallen(states)).mean(axis=(0, 2))
     quantiles = {
         name: {str(q): _rounded(np.quantile(of(states), q)) for q in (0.05, 0.25, 0.5, 0.75, 0.95)}
         for name, of in skill.measures.items()
@@ -312,7 +313,7 @@ def measure(skill: Skill, demonstrators: Demonstrators, seed: int, progress: boo
         "largest_error": _rounded(np.abs(whole - targets).max()),
         "mean_error_after_first_second": _rounded(np.abs(late - targets).mean()),
         "unit": skill.unit,
-        "fallen": _rounded(fallen.mean()),
+        "shares": {name: _rounded(np.mean(of(states))) for name, of in skill.shares.items()},
         "quantiles": quantiles,
         "rollouts": f"{ROLLOUTS} of each policy, {course.steps} steps, C MuJoCo, resets and noise of seed {seed}",
         "policies": [
@@ -321,7 +322,6 @@ def measure(skill: Skill, demonstrators: Demonstrators, seed: int, progress: boo
                 "reached": _rounded(whole[p]),
                 "reached_after_first_second": _rounded(late[p]),
                 "deviation": _rounded(reached[:, p].mean(axis=1).std()),
-                "fallen": _rounded(fallen[p]),
             }
             for p in range(P)
         ],

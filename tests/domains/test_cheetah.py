@@ -162,6 +162,7 @@ def test_upside_down_is_a_torso_turned_by_more_than_a_right_angle():
     states = np.zeros((4, cheetah.STATES), np.float32)
     states[:, cheetah.PITCH] = 0, 1.5, -1.6, np.pi
     assert np.asarray(cheetah.upside_down(states)).tolist() == [False, False, True, True]
+    assert np.asarray(cheetah.fallen(states)).tolist() == [False, True, True, True]
 
 
 def test_a_demonstrator_does_not_see_how_far_it_has_come():

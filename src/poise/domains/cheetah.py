@@ -163,6 +163,11 @@ def forward_velocity(states: Float[Array, "*batch S"]) -> Float[Array, "*batch"]
     return states[..., VELOCITY]
 
 
+def fallen(states: Float[Array, "*batch S"]) -> Bool[Array, "*batch"]:
+    """Whether the torso is tilted by more than 53 degrees: from there few get up again."""
+    return jnp.cos(states[..., PITCH]) < 0.6
+
+
 def upside_down(states: Float[Array, "*batch S"]) -> Bool[Array, "*batch"]:
     """Whether the torso lies on its back."""
     return jnp.cos(states[..., PITCH]) < 0
@@ -176,13 +181,14 @@ def reward(after: Float[Array, "N S"], actions: Float[Array, "N A"], target: Flo
 
 
 RUNNING = Skill(
-    course=Course(observe, reward, upside_down, forward_velocity, STEPS),
+    course=Course(observe, reward, fallen, forward_velocity, STEPS),
     targets=(0.0, 4.0),
     unit="m/s",
     hertz=HZ,
     resets=resets,
     threads=in_threads,
     compiled=compiled,
+    shares={"fallen": fallen, "upside down": upside_down},
     measures={"torso height (m)": lambda states: STANDING + states[..., 1], "pitch (rad)": lambda s: s[..., PITCH]},
 )
 
