@@ -311,7 +311,7 @@ def test_the_extra_is_named_where_it_is_missing(capsys, tmp_path, monkeypatch, c
     assert "pip install 'poise[cheetah]'" in refused(capsys, command, "cheetah")
 
 
-def test_demos_are_written_and_trained_on(capsys, tmp_path):
+def test_demos_are_written(capsys, tmp_path):
     pytest.importorskip("dm_control", reason="the extra is missing: pip install 'poise[cheetah]'")
     code, told, _ = say(capsys, "demos", "cheetah", "--count", 40, "--out", tmp_path / "runs")
     assert code == 0
@@ -321,6 +321,18 @@ def test_demos_are_written_and_trained_on(capsys, tmp_path):
     assert set(train.metadata) == {"policy", "target"}
     code, told, _ = say(capsys, "demos", "cheetah", "--count", 40, "--json")
     assert json.loads(told) == {"train": 40, "test": 10, "steps": 200, "files": {}}
+
+
+@pytest.mark.slow
+def test_the_cheetah_is_trained_and_evaluated_by_name(capsys, tmp_path):
+    pytest.importorskip("dm_control", reason="the extra is missing: pip install 'poise[cheetah]'")
+    words = ("--data", "cheetah", "--count", 40, "--styles", "speed", "--algorithm", "ctvae", "--out", tmp_path / "run")
+    code, told, _ = say(capsys, "train", *words, *SMALL)
+    assert code == 0
+    code, told, _ = say(capsys, "evaluate", tmp_path / "run", "--rollouts", 10)
+    assert code == 0
+    assert "the environment of cheetah" in told
+    assert json.loads((tmp_path / "run" / "report.json").read_text())["test"] == 10
 
 
 def test_demonstrators_are_trained_on_this_machine(capsys, tmp_path):

@@ -40,17 +40,17 @@ def make_skill(driver=None) -> Skill:
         reward=lambda after, actions, target: -jnp.abs(after[:, 0] - target),
         fallen=lambda states: jnp.abs(states[..., 0]) > 5,
         reached=lambda states: states[..., 0],
-        steps=10,
     )
     return Skill(
         course,
         targets=(-1.0, 1.0),
         unit="m",
         hertz=2,
+        steps=10,
         resets=resets,
         threads=lambda: driver or Line(),
         compiled=lambda *solver: SimpleNamespace(transition=lambda state, action: state + action),
-        recipe=Recipe(hidden=8, unroll=10, epochs=4, minibatches=2, learning_rate=1e-2, discount=0.5),
+        recipe=Recipe(hidden=8, unroll=10, episode=10, epochs=4, minibatches=2, learning_rate=1e-2, discount=0.5),
         measures={"place": lambda states: states[..., 0]},
         shares={"right of zero": lambda states: states[..., 0] > 0},
     )

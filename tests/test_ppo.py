@@ -19,9 +19,8 @@ COURSE = Course(
     reward=lambda after, actions, target: -jnp.abs(after[:, 0] - target),
     fallen=lambda states: jnp.abs(states[..., 0]) > 5,
     reached=lambda states: states[..., 0],
-    steps=10,
 )
-RECIPE = Recipe(hidden=8, unroll=10, epochs=4, minibatches=2, learning_rate=1e-2, discount=0.5)
+RECIPE = Recipe(hidden=8, unroll=10, episode=10, epochs=4, minibatches=2, learning_rate=1e-2, discount=0.5)
 POOL = np.linspace(-1, 1, 16, dtype=np.float32)[:, None]
 TARGETS = np.asarray([-1.0, 0.5, 2.0], np.float32)
 

@@ -169,7 +169,7 @@ class Demonstrators:
     """Whose: cheetah."""
     policies: int | None = None
     """How many, with targets spread evenly; 125 on an accelerator and 5 on a CPU if not given."""
-    steps: int = 600_000
+    steps: int = 1_000_000
     """Control steps of each policy."""
     environments: int = 64
     """Environments of each policy."""
@@ -398,15 +398,14 @@ def demos(arguments: Demos) -> None:
     count = domain.count if arguments.count is None else arguments.count
     if count < 1:
         raise PoiseError(f"--count is at least 1; got {count}")
-    made = {"train": domain.demonstrations(count, arguments.seed), "test": domain.test(count, arguments.seed)}
-    sizes = {name: len(part) for name, part in made.items()}
-    files = {}
     if arguments.out:
         with clear_errors(arguments.out):
             arguments.out.mkdir(parents=True, exist_ok=True)
-        for name, part in made.items():
-            part.save(arguments.out / f"{name}.npz")
-            files[name] = str(arguments.out / f"{name}.npz")
+    made = {"train": domain.demonstrations(count, arguments.seed), "test": domain.test(count, arguments.seed)}
+    sizes = {name: len(part) for name, part in made.items()}
+    files = {name: str(arguments.out / f"{name}.npz") for name in made if arguments.out}
+    for name, path in files.items():
+        made[name].save(path)
     if arguments.json:
         return _say({**sizes, "steps": made["train"].steps, "files": files}, True)
     both = f"{sizes['train']:,} demonstrations to train with and {sizes['test']:,} to test with"

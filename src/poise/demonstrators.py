@@ -34,7 +34,8 @@ from .trajectories import Array, Trajectories
 
 CHUNK = 8  # updates between two looks at the clock
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
-POOL = 2048  # states that training starts from, again and again
+POOL = 4096  # states that training starts from, again and again
+NOISE = 0.5  # of a policy's own, in demonstrations: with all of it, some of the fast ones stumble
 ROLLOUTS = 25  # of each policy, to measure it: as many as it gives demonstrations
 PHYSICS = ("mujoco", "mujoco-mjx", "dm-control")
 PARTS = ("train", "test")
@@ -50,6 +51,8 @@ class Skill:
     """The lowest and the highest."""
     unit: str
     hertz: int
+    steps: int
+    """Of a demonstration."""
     resets: Callable[[int, int], np.ndarray]
     """First states, by count and seed."""
     threads: Callable[[], physics.Threads]
@@ -67,7 +70,7 @@ class Plan:
 
     policies: int
     """Their targets are spread evenly."""
-    steps: int = 600_000
+    steps: int = 1_000_000
     """Control steps of a policy."""
     environments: int = 64
     """Environments of a policy."""
@@ -237,9 +240,10 @@ def demonstrate(
 ) -> Trajectories:
     """So many demonstrations by MuJoCo, of one policy after the other, in turn; columns: policy, target.
 
-    Actions are drawn from the policies and, as by the motors, cut to their range. Progress is shown on a terminal.
+    Actions are drawn from the policies, with half of their deviation, and cut to the motors' range. Progress is shown on
+    a terminal.
     """
-    P, T = len(demonstrators), skill.course.steps
+    P, T = len(demonstrators), skill.steps
     each = -(-count // P)
     A = demonstrators.actor.log_deviation.shape[1]
     noise = np.random.default_rng(seed).standard_normal((each, P, T, A), np.float32)
@@ -251,7 +255,7 @@ def demonstrate(
     @functools.partial(jax.vmap, in_axes=(0, 1, 1), out_axes=1)
     def act(one: Demonstrators, states: Array, noise: Array) -> Array:
         mean = one.actor.network(one.scale(skill.course.observe(states)))
-        return jnp.clip(mean + jnp.exp(one.actor.log_deviation) * noise, -1, 1)
+        return jnp.clip(mean + NOISE * jnp.exp(one.actor.log_deviation) * noise, -1, 1)
 
     with (
         jax.default_device(jax.local_devices(backend="cpu")[0]),  # the same on every machine
@@ -300,7 +304,7 @@ def measure(skill: Skill, demonstrators: Demonstrators, seed: int, progress: boo
     """How well demonstrations of MuJoCo reach their targets."""
     P, course = len(demonstrators), skill.course
     made = demonstrate(skill, demonstrators, ROLLOUTS * P, seed, progress)
-    states = np.asarray(made.states).reshape(ROLLOUTS, P, course.steps + 1, -1)
+    states = np.asarray(made.states).reshape(ROLLOUTS, P, skill.steps + 1, -1)
     reached = np.asarray(course.reached(states))
     targets = np.asarray(demonstrators.targets, np.float64)
     whole, late = reached.mean(axis=(0, 2)), reached[:, :, skill.hertz :].mean(axis=(0, 2))
@@ -315,7 +319,7 @@ def measure(skill: Skill, demonstrators: Demonstrators, seed: int, progress: boo
         "unit": skill.unit,
         "shares": {name: _rounded(np.mean(of(states))) for name, of in skill.shares.items()},
         "quantiles": quantiles,
-        "rollouts": f"{ROLLOUTS} of each policy, {course.steps} steps, C MuJoCo, resets and noise of seed {seed}",
+        "rollouts": f"{ROLLOUTS} of each policy, {skill.steps} steps, C MuJoCo, resets and noise of seed {seed}",
         "policies": [
             {
                 "target": _rounded(targets[p]),

@@ -31,6 +31,8 @@ class Recipe:
     hidden: int = 64
     unroll: int = 20
     """Steps of every environment between two updates."""
+    episode: int = 80
+    """Steps after which an environment starts anew."""
     epochs: int = 8
     minibatches: int = 4
     learning_rate: float = 1e-3
@@ -44,7 +46,7 @@ class Recipe:
 
 
 class Course(NamedTuple):
-    """What a policy learns: how it sees states, what they are worth to it, and where it starts."""
+    """What a policy learns: how it sees states, and what they are worth to it."""
 
     observe: Callable[[Array], Array]
     """States [..., S] as a policy sees them [..., O]."""
@@ -54,8 +56,6 @@ class Course(NamedTuple):
     """Whether a state is the end, worth nothing from there on."""
     reached: Callable[[Array], Array]
     """What of a state should be at the target."""
-    steps: int
-    """An episode's length."""
 
 
 class Network(eqx.Module):
@@ -165,7 +165,7 @@ def begin(
         critic=critic,
         optimiser=_optimiser(recipe).init((actor, critic)),  # pyright: ignore[reportArgumentType]
         states=states,
-        ages=jax.random.randint(of_ages, (environments,), 0, course.steps),
+        ages=jax.random.randint(of_ages, (environments,), 0, recipe.episode),
         key=later,
         updates=jnp.zeros((), jnp.int32),
     )
@@ -231,7 +231,7 @@ def _unroll(learner, target, course, recipe, transition, pool) -> tuple[Steps, A
         broken = ~jnp.isfinite(after).all(axis=-1)  # single precision has its limits
         after = jnp.where(broken[:, None], states, after)
         fallen = course.fallen(after) | broken
-        over = fallen | (ages + 1 >= course.steps)
+        over = fallen | (ages + 1 >= recipe.episode)
         density = actor.log_density(learner.scale(seen), action)
         done = Steps(seen, action, density, course.reward(after, given, target), course.observe(after), fallen, over)
         starts = jax.random.choice(of_starts, pool, ages.shape)

@@ -181,10 +181,11 @@ def reward(after: Float[Array, "N S"], actions: Float[Array, "N A"], target: Flo
 
 
 RUNNING = Skill(
-    course=Course(observe, reward, fallen, forward_velocity, STEPS),
+    course=Course(observe, reward, fallen, forward_velocity),
     targets=(0.0, 4.0),
     unit="m/s",
     hertz=HZ,
+    steps=STEPS,
     resets=resets,
     threads=in_threads,
     compiled=compiled,
