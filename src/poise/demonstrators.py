@@ -240,8 +240,8 @@ def demonstrate(
 ) -> Trajectories:
     """So many demonstrations by MuJoCo, of one policy after the other, in turn; columns: policy, target.
 
-    Actions are drawn from the policies, with half of their deviation, and cut to the motors' range. Progress is shown on
-    a terminal.
+    Actions are drawn from the policies, with half of their deviation, and cut to the motors' range. If not told
+    otherwise, progress is shown on a terminal only.
     """
     P, T = len(demonstrators), skill.steps
     each = -(-count // P)
