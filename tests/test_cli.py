@@ -335,8 +335,9 @@ def test_the_cheetah_is_trained_and_evaluated_by_name(capsys, tmp_path):
     assert json.loads((tmp_path / "run" / "report.json").read_text())["test"] == 10
 
 
-def test_demonstrators_are_trained_on_this_machine(capsys, tmp_path):
+def test_demonstrators_are_trained_on_this_machine(capsys, tmp_path, monkeypatch):
     pytest.importorskip("dm_control", reason="the extra is missing: pip install 'poise[cheetah]'")
+    monkeypatch.setattr("poise.demonstrators.POOL", 16)
     words = ("demonstrators", "cheetah", "--policies", 2, "--environments", 4, "--steps", 80, "--out", tmp_path)
     code, told, _ = say(capsys, *words)
     assert code == 0

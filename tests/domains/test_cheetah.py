@@ -143,7 +143,7 @@ def test_a_policy_is_rolled_out_in_the_real_physics(mujoco):
 def test_the_reward_is_highest_at_the_target_and_leads_to_it():
     states = np.zeros((9, cheetah.STATES), np.float32)
     states[:, cheetah.VELOCITY] = np.linspace(0, 4, 9)
-    worth = np.asarray(cheetah.reward(states, np.zeros((9, 6), np.float32), np.float32(3)))
+    worth = np.asarray(cheetah.reward(states, np.zeros((9, 6), np.float32), np.asarray(3, np.float32)))
     assert worth.argmax() == 6
     assert (np.diff(worth[:7]) > 0).all()
     assert (np.diff(worth[6:]) < 0).all()
@@ -153,9 +153,9 @@ def test_a_level_torso_and_little_effort_are_worth_a_little():
     level, still = np.zeros((1, cheetah.STATES), np.float32), np.zeros((1, 6), np.float32)
     tilted = level.copy()
     tilted[:, cheetah.PITCH] = 1
-    best = cheetah.reward(level, still, np.float32(0))
-    assert cheetah.reward(tilted, still, np.float32(0)) < best
-    assert cheetah.reward(level, still + 1, np.float32(0)) < best
+    best = cheetah.reward(level, still, np.asarray(0, np.float32))
+    assert cheetah.reward(tilted, still, np.asarray(0, np.float32)) < best
+    assert cheetah.reward(level, still + 1, np.asarray(0, np.float32)) < best
 
 
 def test_upside_down_is_a_torso_turned_by_more_than_a_right_angle():
@@ -193,7 +193,8 @@ def test_demonstrations_come_with_others_to_test_with(mujoco):
 
 
 @pytest.mark.slow
-def test_demonstrators_are_trained_by_mjx_in_one_program(mujoco, tmp_path):
+def test_demonstrators_are_trained_by_mjx_in_one_program(mujoco, tmp_path, monkeypatch):
+    monkeypatch.setattr(demonstrators, "POOL", 16)
     plan = Plan(policies=2, steps=160, environments=4, driver="mjx", solver="cg", iterations=2)
     told = demonstrators.train(cheetah.RUNNING, plan, tmp_path, progress=False)
     assert told["steps"] == 160
