@@ -66,14 +66,10 @@ class Network(eqx.Module):
 
     @staticmethod
     def make(sizes: tuple[int, ...], last: float, key: PRNGKeyArray) -> Network:
-        """Orthogonal weights; the last layer's are scaled down."""
-        scales = [2.0**0.5] * (len(sizes) - 2) + [last]
-        keys = jax.random.split(key, len(scales))
-        shapes = itertools.pairwise(sizes)
-        weights = [
-            jax.nn.initializers.orthogonal(scale)(k, s) for scale, k, s in zip(scales, keys, shapes, strict=True)
-        ]
-        return Network(tuple(weights), tuple(jnp.zeros(size) for size in sizes[1:]))
+        """Normal weights; those of the last layer are scaled."""
+        keys, normal = jax.random.split(key, len(sizes) - 1), jax.nn.initializers.lecun_normal()
+        weights = [normal(key, shape) for key, shape in zip(keys, itertools.pairwise(sizes), strict=True)]
+        return Network((*weights[:-1], last * weights[-1]), tuple(jnp.zeros(size) for size in sizes[1:]))
 
     def __call__(self, x: Float[Array, "*batch I"]) -> Float[Array, "*batch J"]:
         *hidden, (weight, bias) = zip(self.weights, self.biases, strict=True)
