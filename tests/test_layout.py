@@ -45,6 +45,7 @@ ORDER = [
     "tasks",
     "records",
     "runs",
+    "pacing",
     "jobs",
     "plots",
     "report",
