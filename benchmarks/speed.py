@@ -71,6 +71,8 @@ class Arguments:
     """Only so many shapes of a step, beginning with the most important."""
     baseline: bool = True
     """Whether eager PyTorch is measured beside (it must be installed)."""
+    missing: bool = False
+    """Only shapes that were never measured on this hardware, at whatever commit."""
 
 
 def main(arguments: Arguments) -> None:
@@ -108,7 +110,8 @@ def step(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
     commit = origin.commit() or ""
     rows = {row["name"]: row for row in result["rows"]}
     for shape in shapes:
-        if rows.get(name_of(shape), {}).get("commit") == commit and not commit.endswith("+"):
+        known = rows.get(name_of(shape), {}).get("commit")
+        if known and (arguments.missing or (known == commit and not commit.endswith("+"))):
             continue  # measured before this benchmark was interrupted
         work = build(shape)
         row = {**measure(work), "commit": commit}

@@ -12,13 +12,13 @@ import pytest
 from conftest import TINY, wander
 
 import poise
-from poise import PoiseError, jobs, storage
+from poise import PoiseError, jobs, pacing, storage
 
 JOB = """
 import sys
 from poise import Network, Settings, Training, train
-from poise import jobs
-jobs.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+from poise import pacing
+pacing.SECONDS_BETWEEN_CHECKPOINTS = 0.0
 settings = Settings(
     network=Network(hidden=8, layers=(8,)),
     training=Training(policy_steps=240, labeler_steps=120, batch=8, chunk=3),
@@ -184,8 +184,8 @@ def test_what_was_interrupted_together_goes_on_together(monkeypatch, tmp_path):
         replace(one, settings=replace(TINY, training=replace(TINY.training, policy_steps=6))) for one in MANY[:2]
     ]
     whole = poise.train_many(experiments, progress=False)
-    monkeypatch.setattr(jobs, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    monkeypatch.setattr(jobs, "WRITING_SHARE", 0)
+    monkeypatch.setattr(pacing, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr(pacing, "WRITING_SHARE", 0)
     fit = jobs.fit
 
     def cut_short(*given, **more):
@@ -201,6 +201,28 @@ def test_what_was_interrupted_together_goes_on_together(monkeypatch, tmp_path):
     monkeypatch.setattr(jobs, "fit", fit)
     for one, other in zip(poise.train_many(experiments, out=tmp_path, progress=False), whole, strict=True):
         np.testing.assert_array_equal(weights(one), weights(other))
+
+
+def test_what_ctrl_c_stops_is_saved_first(monkeypatch, tmp_path):
+    monkeypatch.setattr(pacing, "SECONDS_BETWEEN_CHECKPOINTS", 1e9)
+    fit, chunks = jobs.fit, []
+
+    def interrupted(*given, **more):
+        for now in fit(*given, **more):
+            chunks.append((now.stage, now.step))
+            if now.stage == "policy" and now.step == 2:
+                signal.raise_signal(signal.SIGINT)
+            yield now
+
+    monkeypatch.setattr(jobs, "fit", interrupted)
+    given = {"styles": ["speed"], "count": 300, "settings": TINY, "progress": False}
+    with pytest.raises(KeyboardInterrupt):
+        poise.train("ctvae-style", out=tmp_path, **given)
+    assert storage.read_notes(tmp_path / "checkpoint.safetensors")["step"] == 2
+    monkeypatch.setattr(jobs, "fit", fit)
+    np.testing.assert_array_equal(
+        weights(poise.train("ctvae-style", out=tmp_path, **given)), weights(poise.train("ctvae-style", **given))
+    )
 
 
 def test_data_that_do_not_fit_are_streamed_and_where_one_window_holds_all_train_the_same(monkeypatch):

@@ -50,6 +50,7 @@ ORDER = [
     "tasks",
     "records",
     "runs",
+    "pacing",
     "jobs",
     "plots",
     "report",

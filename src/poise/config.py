@@ -66,7 +66,7 @@ class Training:
 
     policy_steps: int = 10_000
     """Optimiser steps of the stage that trains the policy."""
-    labeler_steps: int = 4_000
+    labeler_steps: int = 10_000
     """Optimiser steps of the labeler's stage."""
     dynamics_steps: int = 4_000
     """Optimiser steps of the dynamics' stage; a known dynamics needs none."""

@@ -9,7 +9,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from .joining import Place, join
 from .labeling import LabelSpace, label_all, label_space
 from .memory import fits_on_device, total_memory
 from .models import Statistics
+from .pacing import Bar, Pace, Stop
 from .program_cache import use_program_cache
 from .records import make_folder, write_config
 from .runs import Run, load_run, seeds_of, write_result
@@ -41,8 +42,6 @@ from .training import Data, Each, Progress, Source, State, begin, fit, make_opti
 from .trajectories import Array, Splits, Trajectories
 from .widening import label_sets, widened
 
-SECONDS_BETWEEN_CHECKPOINTS = 5.0
-WRITING_SHARE = 20  # checkpoints of many runs may take one part in so many of the time
 STARTS_KEPT = 1_000
 WINDOWS_IN_MEMORY = 16  # a window of streamed data is no larger than memory over this number
 
@@ -179,18 +178,20 @@ def _train(jobs: list[_Job], progress: bool, title: str, quiet: bool) -> list[Ru
         for name in settings.weights.by_name()
     }
     each = Each(weights, jnp.asarray(_distinct(jobs)[1]))
-    bar, pace = _Bar(f"{title}{task.experiment.algorithm}", progress), _Pace()
+    bar, pace = Bar(f"{title}{task.experiment.algorithm}", progress), Pace()
     ends = list(itertools.accumulate(len(job.seeds) for job in jobs))
-    with contextlib.closing(bar):
+    with contextlib.closing(bar), Stop(any(job.folder for job in jobs)) as stop:
         for now in fit(algorithm, state, train, validation, settings, each=each, stage=stage, wide=wide):
             state, stopped, stage = now.state, np.asarray(now.state.stopped), now.number
             bar.show(now)
-            with pace.writing(now.step == now.steps) as due:  # all at the same step, so that they can go on together
+            with pace.writing(now.step == now.steps or stop.asked) as due:  # all at one step, to go on together
+                kept = _on_host(state) if due else state
                 for job, end in zip(jobs, ends, strict=True):
                     rows = slice(end - len(job.seeds), end)
                     job.write(now, rows, stopped[rows])
                     if due and now.losses:
-                        job.save(now, job.take(_runs(state, rows), joint, now.number))
+                        job.save(now, job.take(_runs(kept, rows), joint, now.number))
+            stop.check()
             if not running(state).any():
                 raise PoiseError(
                     f"no seed has a finite loss any more (the first stopped at {jobs[0].stopped[0]}); "
@@ -377,57 +378,16 @@ class _Job:
         return position
 
 
-class _Pace:
-    """Decides when checkpoints are due, so that writing them takes a small part of the time."""
-
-    def __init__(self):
-        self.saved, self.spent = time.perf_counter(), 0.0
-
-    @contextlib.contextmanager
-    def writing(self, surely: bool) -> Iterator[bool]:
-        """Whether they are due now; measures how long writing them takes."""
-        began = time.perf_counter()
-        due = surely or began - self.saved > max(SECONDS_BETWEEN_CHECKPOINTS, WRITING_SHARE * self.spent)
-        yield due
-        if due:
-            self.saved = time.perf_counter()
-            self.spent = self.saved - began
-
-
-class _Bar:
-    """Progress on the screen."""
-
-    def __init__(self, title: str, shown: bool):
-        self.bar, self.title, self.shown = tqdm(disable=True), title, shown
-
-    def show(self, now: Progress) -> None:
-        """One chunk."""
-        if not now.losses:
-            title, axis = f"{self.title} {now.stage} (compiling)", now.axis
-            self.bar = tqdm(total=now.steps, initial=now.step, desc=title, unit="step", disable=not self.shown)
-            if axis.pieces > 1 and self.shown:
-                tqdm.write(
-                    f"memory is short: the {axis.runs} runs of this stage are trained {axis.piece} at a time",
-                    file=sys.stderr,
-                )
-            return
-        self.bar.set_description(f"{self.title} {now.stage}", refresh=False)
-        figures = {name: f"{_mean(values):.3g}" for name, values in now.validation.items()}
-        self.bar.set_postfix(figures, refresh=False)
-        self.bar.update(now.step - self.bar.n)
-        if now.step == now.steps:
-            self.bar.close()
-
-    def close(self) -> None:
-        """Leaves the screen as it is."""
-        self.bar.close()
+def _on_host(state: State) -> State:
+    """The same state in NumPy, but for its keys: there, cutting it up compiles nothing."""
+    return jax.tree.map(lambda x: np.asarray(x) if isinstance(x, Array) and not storage.is_key(x) else x, state)
 
 
 def _runs(state: State, rows: slice) -> State:
     """The state of some runs."""
     if len(state.step) == rows.stop - rows.start:
         return state
-    return jax.tree.map(lambda x: x[rows] if eqx.is_array(x) else x, state)
+    return jax.tree.map(lambda x: x[rows] if isinstance(x, Array) else x, state)
 
 
 def _joint(task: Task, state: State, starts: Trajectories, place: Place) -> np.ndarray:
@@ -435,12 +395,6 @@ def _joint(task: Task, state: State, starts: Trajectories, place: Place) -> np.n
     given, key = (task.domain, task.styles, starts, starts.metadata["labels"]), jax.random.key(0)
     checked = [check(one_run(state.parts, i), *given, key, place) for i in range(task.experiment.seeds)]
     return np.asarray([one.right.all(axis=1).mean() for one in checked])
-
-
-def _mean(values: np.ndarray) -> float:
-    """The mean over the seeds that go on."""
-    finite = values[np.isfinite(values)]
-    return float(finite.mean()) if len(finite) else float("nan")
 
 
 def _plain(named: dict[str, np.ndarray], rows: slice) -> dict[str, list[float | None]]:

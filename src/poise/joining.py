@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -73,7 +72,7 @@ class Place(NamedTuple):
         if self.own == self.joint:
             return tree
         leaves, (others, shape) = jax.tree.leaves(tree), jax.tree.flatten(like)
-        moved = [move(x, y.shape) if eqx.is_array(x) else y for x, y in zip(leaves, others, strict=True)]
+        moved = [move(x, y.shape) if isinstance(x, Array) else y for x, y in zip(leaves, others, strict=True)]
         return jax.tree.unflatten(shape, moved)
 
     def _put(self, x: Array, shape: tuple[int, ...]) -> Array:

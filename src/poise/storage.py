@@ -72,12 +72,12 @@ def read_tree(path: Path, like: Any) -> Any:
     arrays, _ = _read(path)
     expected = dict(_named(like))
     for name, leaf in expected.items():
-        shape = tuple(jax.eval_shape(jax.random.key_data, leaf).shape) if _is_key(leaf) else tuple(leaf.shape)
+        shape = tuple(jax.eval_shape(jax.random.key_data, leaf).shape) if is_key(leaf) else tuple(leaf.shape)
         if name not in arrays or arrays[name].shape != shape:
             found = list(arrays[name].shape) if name in arrays else "nothing"
             raise PoiseError(f"{path} does not fit its config.json: {name} has shape {list(shape)} there, {found} here")
     leaves = [
-        jax.random.wrap_key_data(jnp.asarray(arrays[name])) if _is_key(leaf) else jnp.asarray(arrays[name])
+        jax.random.wrap_key_data(jnp.asarray(arrays[name])) if is_key(leaf) else jnp.asarray(arrays[name])
         for name, leaf in expected.items()
     ]
     dynamic, static = eqx.partition(like, _is_array)
@@ -121,16 +121,17 @@ def _named(tree: Any) -> list[tuple[str, Any]]:
 
 
 def _is_array(leaf: Any) -> bool:
-    return eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
+    return isinstance(leaf, jax.Array | np.ndarray | jax.ShapeDtypeStruct)
 
 
-def _is_key(leaf: Any) -> bool:
+def is_key(leaf: Any) -> bool:
+    """Whether an array holds keys of random numbers."""
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _plain(leaf: jax.Array) -> np.ndarray:
+def _plain(leaf: jax.Array | np.ndarray) -> np.ndarray:
     # order="C": safetensors writes the memory as it lies, so a transposed view would come back scrambled
-    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf, order="C")
+    return np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf, order="C")
 
 
 def _checksum(arrays: dict[str, np.ndarray]) -> int:

@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from poise.models.layers import MLP, Gaussian, Linear, Standardizer, Statistics, beside
+from poise.models.layers import MLP, Gaussian, Linear, Standardizer, Statistics, apart, beside
 
 
 def test_standardised_values_have_mean_zero_and_deviation_one_and_come_back():
@@ -59,3 +59,12 @@ def test_an_mlp_goes_on_from_its_first_layer():
     body = MLP((4, 6, 2), key=jax.random.key(0))
     x = jax.random.normal(jax.random.key(1), (3, 4))
     np.testing.assert_array_equal(body(x), body.after_first(body.layers[0](x)))
+
+
+def test_columns_taken_apart_come_back_side_by_side():
+    x, weight = jax.random.normal(jax.random.key(0), (2, 3, 5))
+
+    def loss(split):
+        return jax.grad(lambda x: (jnp.sin(split(x)[0]) * weight[:, :2]).sum() + (split(x)[1] ** 2).sum())(x)
+
+    np.testing.assert_allclose(loss(lambda x: apart(x, 2)), loss(lambda x: (x[..., :2], x[..., 2:])), rtol=1e-6)

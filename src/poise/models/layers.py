@@ -6,6 +6,7 @@ Everything takes leading batch axes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -147,6 +148,15 @@ def beside(*layers: Linear) -> Linear:
         jnp.concatenate([layer.weight for layer in layers], axis=-1),
         jnp.concatenate([layer.bias for layer in layers], axis=-1),
     )
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def apart(x: Float[Array, "*batch both"], first: int) -> tuple[Array, Array]:
+    """The first so many columns, and the others; back they come side by side (JAX would add them up, padded)."""
+    return x[..., :first], x[..., first:]
+
+
+apart.defvjp(lambda x, first: (apart(x, first), None), lambda first, _, back: (jnp.concatenate(back, axis=-1),))
 
 
 class MLP(eqx.Module):

@@ -17,7 +17,7 @@ from jaxtyping import Float, PRNGKeyArray, Shaped
 from ..config import Network
 from ..labeling import LabelSpace
 from ..trajectories import Array, Trajectories
-from .layers import LOG_SIGMA, MLP, Gaussian, Linear, Statistics, beside, gaussian
+from .layers import LOG_SIGMA, MLP, Gaussian, Linear, Statistics, apart, beside, gaussian
 from .recurrent import ALWAYS, GRU, Reader, gates, in_time, read
 
 
@@ -115,8 +115,7 @@ class Decoder(eqx.Module):
         hidden = ready.context + ready.state(self.statistics.state(state))
         from_memory = memory
         if ready.memory is not None:
-            both = ready.memory(memory)
-            first, from_memory = both[..., : hidden.shape[-1]], both[..., hidden.shape[-1] :]
+            first, from_memory = apart(ready.memory(memory), hidden.shape[-1])
             hidden = hidden + first
         action = self.statistics.action.undo(self._act(self.body.after_first(hidden)).draw(noise))
         if ready.inputs is None:

@@ -27,6 +27,8 @@ class Cell:
     noise: int = 0
     """In multiples of σ."""
     dynamics: str = "known"
+    weight: float | None = None
+    """Of the style loss, if not that of the settings."""
     plain: bool = False
     """Whether the style loss has the paper's weight 1, and the labeler sees demonstrations alone, as in the paper."""
 
@@ -35,8 +37,9 @@ class Cell:
         """What sets it apart, as a file's name."""
         noise = f"-noise{self.noise}" if self.noise else ""
         dynamics = f"-{self.dynamics}" if self.dynamics != "known" else ""
+        weight = f"-weight{self.weight:g}" if self.weight is not None else ""
         plain = "-plain" if self.plain else ""
-        return f"{self.algorithm}-{'+'.join(self.styles)}-{self.classes}{noise}{dynamics}{plain}"
+        return f"{self.algorithm}-{'+'.join(self.styles)}-{self.classes}{noise}{dynamics}{weight}{plain}"
 
     def experiment(self, like: Experiment) -> Experiment:
         """The experiment that is trained for it."""
@@ -45,9 +48,11 @@ class Cell:
             network = replace(settings.network, dynamics=self.dynamics)
             training = replace(settings.training, policy_steps=0, labeler_steps=0)
             settings = replace(settings, network=network, training=training)
+        weight = 1.0 if self.plain else self.weight
+        if weight is not None:
+            settings = replace(settings, weights=replace(settings.weights, style=weight))
         if self.plain:
-            weights, training = replace(settings.weights, style=1.0), replace(settings.training, widen=0.0)
-            settings = replace(settings, weights=weights, training=training)
+            settings = replace(settings, training=replace(settings.training, widen=0.0))
         own = {"algorithm": self.algorithm, "styles": self.styles, "classes": self.classes}
         return replace(like, **own, noise=SIGMA * self.noise, settings=settings)
 
@@ -90,6 +95,15 @@ TABLES: dict[str, Table] = {
         "One style, 3 classes: ctvae-style with the paper's weight 1, its labeler without perturbed copies",
         {style: _column(style, plain=True) for style in STYLES},
         ("ctvae-style",),
+    ),
+    "weight": Table(
+        "The weight of the style loss: calibrated, or close to the demonstrations (DESTINATION, 3 classes)",
+        {
+            **{f"{weight:g}": _column("destination", weight=weight) for weight in (1.0, 2.0, 3.0)},
+            f"{PRESETS['basketball'].weights.style:g}": _column("destination"),
+        },
+        ("ctvae-style",),
+        ("joint", "nld"),
     ),
     "tradeoff": Table(
         "KL and NLD (DESTINATION, 3 classes)",
