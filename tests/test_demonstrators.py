@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from types import SimpleNamespace
 
 import jax
@@ -28,6 +30,15 @@ class Line:
     def step(self, states, actions):
         self.sizes.append(len(states))
         return np.asarray(states, np.float64) + actions
+
+
+class Interrupting(Line):
+    """Presses Ctrl-C in the middle of the first chunk."""
+
+    def step(self, states, actions):
+        if len(self.sizes) == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().step(states, actions)
 
 
 def resets(count: int, seed: int) -> np.ndarray:
@@ -80,19 +91,10 @@ def test_demonstrators_reach_their_targets(trained):
 def test_an_interrupted_training_ends_as_if_it_had_not_been(trained, tmp_path):
     said = train(make_skill(), PLAN, tmp_path, seconds=1e-9, progress=False)
     assert said["steps"] == 0  # stopped at once, and measured all the same
-    learning = demonstrators._Learning(make_skill(), PLAN, tmp_path / "checkpoint.safetensors")
-    chunk, learning.save = learning.save, lambda: interrupt()
-
-    def interrupt():
-        chunk()
-        raise KeyboardInterrupt
-
-    demonstrators.SECONDS_BETWEEN_CHECKPOINTS, kept = 0.0, demonstrators.SECONDS_BETWEEN_CHECKPOINTS
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            learning.go_on(None, progress=False)
-    finally:
-        demonstrators.SECONDS_BETWEEN_CHECKPOINTS = kept
+    with pytest.raises(KeyboardInterrupt):
+        train(make_skill(Interrupting()), PLAN, tmp_path, progress=False)
+    chunk = demonstrators._Learning(make_skill(), PLAN, tmp_path / "checkpoint.safetensors")
+    assert chunk.steps == demonstrators.CHUNK * 80  # it was finished, and saved
     told = train(make_skill(), PLAN, tmp_path, progress=False)
     assert told["steps"] == PLAN.steps
     assert told["policies"] == trained[1]["policies"]

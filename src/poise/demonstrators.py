@@ -28,12 +28,12 @@ from tqdm import tqdm
 from . import origin, physics, ppo, storage
 from .errors import PoiseError
 from .files import clear_errors
+from .pacing import Pace, Stop
 from .ppo import Actor, Course, Learner, Network, Recipe, Scale
 from .program_cache import cache_folder
 from .trajectories import Array, Trajectories
 
-CHUNK = 8  # updates between two looks at the clock
-SECONDS_BETWEEN_CHECKPOINTS = 10.0
+CHUNK = 8  # updates between two looks at the clock: as much as is lost at the worst, or 5 s
 POOL = 4096  # states that training starts from, again and again
 NOISE = 0.5  # of a policy's own, in demonstrations: with all of it, some of the fast ones stumble
 ROLLOUTS = 25  # of each policy, to measure it: as many as it gives demonstrations
@@ -179,22 +179,22 @@ class _Learning:
 
     def go_on(self, seconds: float | None, progress: bool) -> None:
         """Trains to the end, or for about so many seconds."""
-        began, saved, earlier = time.perf_counter(), time.perf_counter(), self.seconds
-        share = self.plan.environments * self.skill.recipe.unroll
-        total, title = self.total * share, f"{self.plan.policies} policies"
-        bar = tqdm(total=total, initial=self.steps, desc=title, unit="step", unit_scale=True, disable=not progress)
-        with bar:
+        began, earlier, pace = time.perf_counter(), self.seconds, Pace()
+        share, title = self.plan.environments * self.skill.recipe.unroll, f"{self.plan.policies} policies"
+        shown = {"desc": title, "unit": "step", "unit_scale": True, "disable": not progress}
+        with tqdm(total=self.total * share, initial=self.steps, **shown) as bar, Stop(saving=True) as stop:
             while self.done < self.total and (seconds is None or time.perf_counter() - began < seconds):
                 count = min(CHUNK, self.total - self.done)
                 self.learners, figures = self._program(self.learners, self.targets, self.pool, jnp.asarray(count))
                 error = float(np.mean(figures.error))  # waits for the program
-                self.done, now = self.done + count, time.perf_counter()
-                self.seconds = earlier + now - began
+                self.done += count
+                self.seconds = earlier + time.perf_counter() - began
                 bar.set_postfix({"mean error": f"{error:.2f} {self.skill.unit}"}, refresh=False)
                 bar.update(count * share)
-                if now - saved > SECONDS_BETWEEN_CHECKPOINTS:
-                    self.save()
-                    saved = time.perf_counter()
+                with pace.writing(stop.asked) as due:
+                    if due:
+                        self.save()
+                stop.check()
         self.save()
 
     def save(self) -> None:

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from .training import Progress
-
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 WRITING_SHARE = 20  # checkpoints of many runs may take one part in so many of the time
 
@@ -74,8 +72,8 @@ class Bar:
     def __init__(self, title: str, shown: bool):
         self.bar, self.title, self.shown = tqdm(disable=True), title, shown
 
-    def show(self, now: Progress) -> None:
-        """One chunk."""
+    def show(self, now: Any) -> None:
+        """One chunk, told as a `training.Progress`."""
         if not now.losses:
             title, axis = f"{self.title} {now.stage} (compiling)", now.axis
             self.bar = tqdm(total=now.steps, initial=now.step, desc=title, unit="step", disable=not self.shown)
