@@ -37,6 +37,7 @@ ORDER = [
     "algorithms",
     "axis",
     "training",
+    "collecting",
     "streaming",
     "evaluation",
     "storage",
