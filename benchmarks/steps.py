@@ -26,7 +26,7 @@ from poise.domains import Domain, find_domain
 from poise.labeling import Categories, LabelSpace, label_all, label_space
 from poise.models import Statistics
 from poise.models.layers import on_cpu
-from poise.training import Data, Each, begin, compile_stage, make_optimiser, start
+from poise.training import Data, Each, Turn, begin, compile_stage, start
 from poise.trajectories import Trajectories
 
 DEMONSTRATIONS = 8_192
@@ -96,14 +96,14 @@ def measure(work: Work, least: int = 10, seconds: float = 2.0, repeats: int = 3)
     shape, settings = work.shape, work.shape.settings
     algorithm = find_algorithm(shape.algorithm, work.domain)
     stage = next(one for one in algorithm.stages if one.name == shape.stage)
-    optimiser = make_optimiser(stage, settings.training)
-    state = begin(start(algorithm, work.problem, np.arange(shape.runs)), stage, optimiser)
+    order = [Turn(stage, 0, settings.training.steps(stage.name))]
+    state = begin(start(algorithm, work.problem, np.arange(shape.runs)), order, 0, settings.training)
     axis = Axis.over(shape.runs, None if on_cpu() else jax.local_devices()[:1], batch=shape.batch)
     arrays, static = eqx.partition(state, eqx.is_array)
     data = Data.of(work.demonstrations, work.labels)
     data, checked = axis.share((data, data.rows(np.arange(2))))  # validation costs little here: it is no part of a step
     each, arrays = axis.fill((Each.alike(shape.runs, settings), arrays))
-    run = compile_stage(stage, optimiser, settings, axis, static)
+    run = compile_stage(stage, settings, axis, static)
 
     def steps(count: int) -> float:
         nonlocal arrays

@@ -1,9 +1,11 @@
 """Contracts that every row of the table keeps."""
 
+from collections import Counter
 from dataclasses import replace
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import TINY
@@ -15,7 +17,7 @@ from poise.labeling import Categories, LabelSpace, label_all, label_space
 from poise.losses import Batch
 from poise.models import KnownDynamics, Policy, Statistics
 from poise.rollout import environment_of
-from poise.training import Data, fit, losses_of, one_run, start
+from poise.training import Data, fit, losses_of, one_run, start, turns
 
 BASKETBALL = DOMAINS["basketball"]
 NO_DYNAMICS = Domain("elsewhere", styles=BASKETBALL.styles)  # so that dynamics are learned too
@@ -25,6 +27,14 @@ NO_DYNAMICS = Domain("elsewhere", styles=BASKETBALL.styles)  # so that dynamics 
 def walked(walks):
     styles = [BASKETBALL.styles[name].fit(walks) for name in ("speed", "direction")]
     return Problem(Statistics.of(walks), label_space(styles), TINY.network, NO_DYNAMICS), label_all(styles, walks)
+
+
+REFINED = replace(TINY, training=replace(TINY.training, refine_steps=4, rounds=2))
+
+
+def stacked(data: Data) -> Data:
+    """Demonstrations in place of the rollouts of two runs."""
+    return jax.tree.map(lambda x: jnp.stack([x[:4]] * 2), data)
 
 
 def values(part):
@@ -39,10 +49,11 @@ def test_only_named_parts_move_and_standardisation_never_does(name, walks, walke
     data = Data.of(walks, labels)
     before = jax.tree.map(lambda x: np.asarray(x), {k: values(v) for k, v in state.parts.items()})
     seen = set()
-    for now in fit(algorithm, state, data, data, TINY):
+    order = turns(algorithm, REFINED.training)
+    for now in fit(algorithm, state, data, data, REFINED, collect=lambda *_: stacked(data)):
         after = {k: values(v) for k, v in now.state.parts.items()}
-        stage = algorithm.stages[now.number]
-        if now.step == now.steps:
+        stage = order[now.number].stage
+        if now.step == now.last:
             moved = {
                 k for k in after if any(not np.array_equal(a, b) for a, b in zip(before[k], after[k], strict=True))
             }
@@ -65,7 +76,7 @@ def test_every_loss_has_a_weight_and_every_stage_a_number_of_steps(name, walks, 
     assert isinstance(parts["policy"], Policy)
     for stage in algorithm.stages:
         assert set(stage.trains) <= set(parts)
-        assert TINY.training.steps(stage.name) > 0
+        assert REFINED.training.steps(stage.name) > 0
         named = losses_of(stage, parts, Batch(walks.arrays, labels), jax.random.key(0))
         assert set(named) <= set(Weights().by_name())
 
@@ -95,28 +106,27 @@ def test_every_row_is_traced_once_a_stage_resumes_exactly_and_comes_back_from_di
     problem, labels = walked
     traces = []
 
-    def counting(term):
+    def counting(stage, term):
         def counted(parts, batch, key):
-            traces.append(term.__name__)
+            traces.append((stage.name, term.__name__))
             return term(parts, batch, key)
 
         return counted
 
     algorithm = find_algorithm(name, NO_DYNAMICS)
-    stages = tuple(replace(s, terms=tuple(counting(t) for t in s.terms)) for s in algorithm.stages)
+    stages = tuple(replace(s, terms=tuple(counting(s, t) for t in s.terms)) for s in algorithm.stages)
     algorithm = replace(algorithm, stages=stages)
     data, saved = Data.of(walks, labels), {}
-    for now in fit(algorithm, start(algorithm, problem, np.arange(2)), data, data, TINY):
-        if now.stage == "policy" and now.step == 2:  # in the middle of the last stage
+    more = {"collect": lambda *_: stacked(data)}
+    for now in fit(algorithm, start(algorithm, problem, np.arange(2)), data, data, REFINED, **more):
+        if now.stage == "policy" and now.step == 2 and now.losses:  # in the middle of the last stage
             storage.write_tree(tmp_path / "cut", now.state, {})
-            saved["like"] = jax.tree.map(lambda x: x, now.state)
+            saved |= {"like": jax.tree.map(lambda x: x, now.state), "turn": now.number}
     whole, once = now.state, len(traces)
-    assert all(
-        count <= 4
-        for count in (traces.count(t.__name__) for s in find_algorithm(name, NO_DYNAMICS).stages for t in s.terms)
-    )
+    assert {stage for stage, _ in traces} == {stage.name for stage in stages}
+    assert max(Counter(traces).values()) <= 4
     resumed = storage.read_tree(tmp_path / "cut", eqx.filter_eval_shape(lambda: saved["like"]))
-    *_, last = fit(algorithm, resumed, data, data, TINY, stage=len(stages) - 1)
+    *_, last = fit(algorithm, resumed, data, data, REFINED, turn=saved["turn"], **more)
     for one, other in zip(values(whole.parts), values(last.state.parts), strict=True):
         np.testing.assert_array_equal(one, other)
     assert len(traces) - once <= once

@@ -203,6 +203,33 @@ def test_what_was_interrupted_together_goes_on_together(monkeypatch, tmp_path):
         np.testing.assert_array_equal(weights(one), weights(other))
 
 
+def test_a_run_that_was_cut_while_its_dynamics_were_refined_ends_as_if_it_were_not(monkeypatch, tmp_path):
+    domain = poise.Domain("bent", environment=lambda states, actions: states + 0.9 * actions)
+    given = {"styles": [lambda states, actions: states[-1, 0]], "domain": domain, "progress": False}
+    given["settings"] = replace(TINY, training=replace(TINY.training, refine_steps=4, rounds=2, rollouts=3))
+    whole, fit = poise.train("ctvae-style", wander(60), **given), jobs.fit
+
+    def cut_short(*all_given, **more):
+        for now in fit(*all_given, **more):
+            yield now
+            if (now.stage, now.step) == ("refine", 3):
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(pacing, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr(pacing, "WRITING_SHARE", 0)
+    monkeypatch.setattr(jobs, "fit", cut_short)
+    given["settings"] = replace(given["settings"], training=replace(given["settings"].training, chunk=1))
+    with pytest.raises(KeyboardInterrupt):
+        poise.train("ctvae-style", wander(60), out=tmp_path, **given)
+    monkeypatch.setattr(jobs, "fit", fit)
+    again = poise.train("ctvae-style", wander(60), out=tmp_path, **given)
+    np.testing.assert_array_equal(weights(again), weights(whole))
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["stage"] for line in lines if line["stage"] in ("policy", "refine")] == [
+        *(["policy"] * 2 + ["refine"] * 2) * 2
+    ]
+
+
 def test_what_ctrl_c_stops_is_saved_first(monkeypatch, tmp_path):
     monkeypatch.setattr(pacing, "SECONDS_BETWEEN_CHECKPOINTS", 1e9)
     fit, chunks = jobs.fit, []

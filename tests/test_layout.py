@@ -45,6 +45,7 @@ ORDER = [
     "algorithms",
     "axis",
     "training",
+    "collecting",
     "streaming",
     "evaluation",
     "sportvu",

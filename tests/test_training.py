@@ -10,7 +10,7 @@ from poise import DOMAINS, PoiseError, Stage, Training, losses
 from poise.algorithms import Algorithm, Problem, ctvae
 from poise.labeling import label_all, label_space
 from poise.models import Statistics
-from poise.training import MEMORY_MARGIN, Data, Each, bytes_of_a_run, fit, one_run, running, start, weighted
+from poise.training import MEMORY_MARGIN, Data, Each, bytes_of_a_run, fit, one_run, running, start, turns, weighted
 
 BASKETBALL = DOMAINS["basketball"]
 TRACES = []
@@ -195,3 +195,58 @@ def test_wide_stages_draw_from_the_wide_data(given, base):
 
 def test_settings_of_training_name_every_stage():
     assert Training(policy_steps=3).steps("policy") == 3
+
+
+REFINE = replace(COUNTED.stages[0], name="refine", collects=True)
+
+
+def test_a_stage_that_collects_takes_turns_with_the_one_before_it():
+    training = Training(labeler_steps=3, policy_steps=10, refine_steps=5, rounds=3)
+    labeler = replace(COUNTED.stages[0], name="labeler")
+    order = turns(Algorithm({}, (labeler, *COUNTED.stages, REFINE)), training)
+    assert [(turn.stage.name, turn.first, turn.last) for turn in order] == [
+        ("labeler", 0, 3),
+        *(("policy", 0, 3), ("refine", 0, 1)),
+        *(("policy", 3, 6), ("refine", 1, 3)),
+        *(("policy", 6, 10), ("refine", 3, 5)),
+    ]
+    alone = turns(Algorithm({}, (*COUNTED.stages, REFINE)), replace(training, refine_steps=0))
+    assert [(turn.stage.name, turn.first, turn.last) for turn in alone] == [("policy", 0, 10)]
+
+
+def test_turns_of_a_stage_are_one_training_and_one_program(given):
+    problem, data = given
+    settings = with_training(refine_steps=4, rounds=2)
+    idle = Algorithm({"policy": ctvae}, (*COUNTED.stages, replace(REFINE, trains=(), terms=())))
+    np.testing.assert_array_equal(flat(trained(given, settings, algorithm=idle)), flat(trained(given, TINY)))
+    rolled, seen = jax.tree.map(lambda x: jnp.stack([x[:4]] * 2), data), []
+
+    def collect(state, turn):
+        seen.append((turn, flat(state)))
+        return rolled
+
+    TRACES.clear()
+    algorithm = Algorithm({"policy": ctvae}, (*COUNTED.stages, REFINE))
+    steps = [
+        (now.number, now.stage, now.step)
+        for now in fit(algorithm, start(algorithm, problem, np.arange(2)), data, data, settings, collect=collect)
+        if now.losses
+    ]
+    assert steps == [(0, "policy", 2), (1, "refine", 2), (2, "policy", 4), (3, "refine", 4)]
+    twice = len(TRACES)
+    TRACES.clear()
+    trained(given, with_training(refine_steps=4, rounds=1), algorithm=algorithm, collect=collect)
+    assert twice == len(TRACES)  # more rounds compile no more
+    assert [turn for turn, _ in seen] == [1, 3, 1]
+    assert not np.array_equal(seen[0][1], seen[1][1])  # it is the current policy that is rolled out
+
+
+def test_own_rollouts_are_learned_from(given):
+    _, data = given
+    algorithm = Algorithm({"policy": ctvae}, (*COUNTED.stages, REFINE))
+    settings = with_training(refine_steps=4, rounds=1)
+    one = jax.tree.map(lambda x: jnp.stack([x[:4], x[:4]]), data)
+    other = jax.tree.map(lambda x: jnp.stack([x[:4], x[4:8]]), data)
+    states = [trained(given, settings, algorithm=algorithm, collect=lambda *_, own=own: own) for own in (one, other)]
+    np.testing.assert_array_equal(flat(states[0], 0), flat(states[1], 0))
+    assert not np.array_equal(flat(states[0], 1), flat(states[1], 1))

@@ -85,6 +85,9 @@ class Stage:
     """Whether its batches also hold perturbed copies of demonstrations (`widening`)."""
     l2: float = 0.0
     """Weight of the squared parameters, as the paper has it for the dynamics."""
+    collects: bool = False
+    """Whether its batches also hold rollouts of the current policy in the environment; it takes turns with the stage
+    before it (`training.turns`)."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,7 @@ class Algorithm:
 
 
 DYNAMICS = Stage("dynamics", trains=("dynamics",), terms=(losses.dynamics,), l2=1e-5)
+REFINE = replace(DYNAMICS, name="refine", collects=True)  # Algorithm 2, lines 12 to 15
 LABELER = Stage("labeler", trains=("labeler",), terms=(losses.label,), wide=True)
 IMITATE = Stage("policy", trains=("policy",), terms=(losses.imitation,))
 IMITATE_UNINFORMED = Stage("policy", trains=("policy", "adversary"), terms=(losses.imitation, losses.information))
@@ -112,9 +116,9 @@ ALGORITHMS: dict[str, Algorithm] = {
     "ctvae": Algorithm({"policy": ctvae}, (IMITATE,)),
     "rnn": Algorithm({"policy": rnn}, (IMITATE,)),
     "ctvae-info": Algorithm({"policy": blind, "adversary": adversary}, (IMITATE_UNINFORMED,)),
-    "ctvae-mi": Algorithm({"policy": ctvae, **MODELS}, (DYNAMICS, IMITATE_INFORMED)),
-    "ctvae-style": Algorithm({"policy": ctvae, **MODELS}, (DYNAMICS, LABELER, IMITATE_IN_STYLE)),
-    "rnn-style": Algorithm({"policy": rnn, **MODELS}, (DYNAMICS, LABELER, IMITATE_IN_STYLE)),
+    "ctvae-mi": Algorithm({"policy": ctvae, **MODELS}, (DYNAMICS, IMITATE_INFORMED, REFINE)),
+    "ctvae-style": Algorithm({"policy": ctvae, **MODELS}, (DYNAMICS, LABELER, IMITATE_IN_STYLE, REFINE)),
+    "rnn-style": Algorithm({"policy": rnn, **MODELS}, (DYNAMICS, LABELER, IMITATE_IN_STYLE, REFINE)),
 }
 
 

@@ -80,7 +80,7 @@ class Axis:
         """`function(shared, one)` of every run, within a compiled program."""
 
         def on_device(shared, each):
-            runs = jax.vmap(partial(function, shared))
+            runs = self._alone(partial(function, shared)) if self.piece == 1 else jax.vmap(partial(function, shared))
             if self.pieces == 1:
                 return runs(each)
             cut = jax.tree.map(lambda x: x.reshape(self.pieces, self.piece, *x.shape[1:]), each)
@@ -92,6 +92,12 @@ class Axis:
         specs = PartitionSpec(), PartitionSpec(RUNS)
         spread = jax.shard_map(on_device, mesh=self._mesh, in_specs=specs, out_specs=specs[1], check_vma=False)
         return spread(shared, each)
+
+    def _alone(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """As `vmap`, for a single run: without an axis of one a CPU is a little faster."""
+        if self.devices[0].platform != "cpu":
+            return jax.vmap(function)
+        return lambda each: jax.tree.map(lambda x: x[None], function(jax.tree.map(lambda x: x[0], each)))
 
     @property
     def _groups(self) -> int:

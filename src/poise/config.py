@@ -70,6 +70,12 @@ class Training:
     """Optimiser steps of the labeler's stage."""
     dynamics_steps: int = 4_000
     """Optimiser steps of the dynamics' stage; a known dynamics needs none."""
+    refine_steps: int = 0
+    """Optimiser steps of learned dynamics on rollouts of the policy in the environment as well, if there is one."""
+    rounds: int = 10
+    """How often policy and dynamics take turns, if the dynamics are refined."""
+    rollouts: int = 64
+    """Rollouts in the environment at the beginning of each such round."""
     widen: float = 1.0
     """How far the labeler's perturbed copies of demonstrations stray, labelled by the true functions (the paper: 0)."""
     batch: int = 128
@@ -85,14 +91,25 @@ class Training:
 
     def steps(self, stage: str) -> int:
         """Optimiser steps of a stage, by its name."""
-        known = {"policy": self.policy_steps, "labeler": self.labeler_steps, "dynamics": self.dynamics_steps}
-        steps = {**known, **self.extra_steps}
+        names = ("policy", "labeler", "dynamics", "refine")
+        steps = {**{name: getattr(self, f"{name}_steps") for name in names}, **self.extra_steps}
         if stage not in steps:
             raise PoiseError(f"stage {stage!r} has no number of steps; give Training(extra_steps={{{stage!r}: ...}})")
         return steps[stage]
 
 
-NEVER_ZERO = ("latent", "hidden", "layers", "dynamics_layers", "batch", "chunk", "learning_rate", "clip")
+NEVER_ZERO = (
+    "latent",
+    "hidden",
+    "layers",
+    "dynamics_layers",
+    "batch",
+    "chunk",
+    "rounds",
+    "rollouts",
+    "learning_rate",
+    "clip",
+)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 from . import storage
 from .algorithms import Problem
+from .collecting import collect
 from .config import Experiment, Settings
 from .cores import use_cores
 from .domains import Domain, find_domain
@@ -38,7 +39,7 @@ from .records import make_folder, write_config
 from .runs import Run, load_run, seeds_of, write_result
 from .streaming import WINDOW, Stream
 from .tasks import IN_MEMORY, Task, as_style, named_domain, prepare, prepare_all
-from .training import Data, Each, Progress, Source, State, begin, fit, make_optimiser, one_run, running, start
+from .training import Data, Each, Progress, Source, State, begin, fit, one_run, running, start, turns
 from .trajectories import Array, Splits, Trajectories
 from .widening import label_sets, widened
 
@@ -159,7 +160,7 @@ def _group(jobs: Sequence[_Job]) -> list[list[_Job]]:
 
 def _train(jobs: list[_Job], progress: bool, title: str, quiet: bool) -> list[Run]:
     """Trains the runs of jobs of one shape as one axis."""
-    task, stage = jobs[0].task, jobs[0].position[0]
+    task, turn = jobs[0].task, jobs[0].position[0]
     settings, algorithm = task.experiment.settings, task.algorithm
     joint, likes = join([job.space for job in jobs]), {}
     if progress and not quiet:
@@ -181,10 +182,11 @@ def _train(jobs: list[_Job], progress: bool, title: str, quiet: bool) -> list[Ru
     bar, pace = Bar(f"{title}{task.experiment.algorithm}", progress), Pace()
     ends = list(itertools.accumulate(len(job.seeds) for job in jobs))
     with contextlib.closing(bar), Stop(any(job.folder for job in jobs)) as stop:
-        for now in fit(algorithm, state, train, validation, settings, each=each, stage=stage, wide=wide):
-            state, stopped, stage = now.state, np.asarray(now.state.stopped), now.number
+        sources = {"wide": wide, "collect": _collector(jobs, joint)}
+        for now in fit(algorithm, state, train, validation, settings, each=each, turn=turn, **sources):
+            state, stopped, turn = now.state, np.asarray(now.state.stopped), now.number
             bar.show(now)
-            with pace.writing(now.step == now.steps or stop.asked) as due:  # all at one step, to go on together
+            with pace.writing(now.step == now.last or stop.asked) as due:  # all at one step, to go on together
                 kept = _on_host(state) if due else state
                 for job, end in zip(jobs, ends, strict=True):
                     rows = slice(end - len(job.seeds), end)
@@ -198,7 +200,7 @@ def _train(jobs: list[_Job], progress: bool, title: str, quiet: bool) -> list[Ru
                     "try a smaller --settings.training.learning-rate in another --out"
                 )
     slices = [slice(end - len(job.seeds), end) for job, end in zip(jobs, ends, strict=True)]
-    return [job.finish(_runs(state, rows), joint, stage) for job, rows in zip(jobs, slices, strict=True)]
+    return [job.finish(_runs(state, rows), joint, turn) for job, rows in zip(jobs, slices, strict=True)]
 
 
 def _data(jobs: list[_Job], joint: LabelSpace) -> tuple[Source, Data, Source | None]:
@@ -227,6 +229,22 @@ def _data(jobs: list[_Job], joint: LabelSpace) -> tuple[Source, Data, Source | N
         wide = Stream(splits.train, labels, rows, seed=1, widen=widen) if needs_wide else None
         return Stream(splits.train, labels, rows), validation, wide
     return Data.of(splits.train, labels), validation, Data.of(*widen(splits.train, labels)) if needs_wide else None
+
+
+def _collector(jobs: list[_Job], joint: LabelSpace) -> Callable[[State, int], Data] | None:
+    """What rolls out the policies of all runs in the real environment for a turn of training, if there is one."""
+    task, (different, sets) = jobs[0].task, _distinct(jobs)
+    environment = task.domain.environment or task.domain.dynamics
+    if environment is None:
+        return None
+    labels = np.stack([Place(job.space, joint).labels(job.task.labels) for job in different])
+
+    def made(state: State, turn: int) -> Data:
+        keys = jax.vmap(jax.random.fold_in, (0, None))(state.key, turn)
+        count, train = task.experiment.settings.training.rollouts, task.splits.train
+        return Data.of(*collect(state.parts["policy"], environment, train, labels, np.asarray(sets), count, keys))
+
+    return made
 
 
 def _distinct(jobs: list[_Job]) -> tuple[list[_Job], list[int]]:
@@ -268,34 +286,33 @@ class _Job:
     def state(self, statistics: Statistics, joint: LabelSpace, likes: dict[Any, State]) -> State:
         """The state of the last checkpoint, or one from the start, with room for the labels of others."""
         self.statistics, self.likes = statistics, likes
-        stage = self.position[0] if self.position[1] else None
-        if stage is None:
+        turn = self.position[0] if self.position[1] else None
+        if turn is None:
             own = self._made(self.space)
         else:
             assert self.folder is not None
-            own = storage.read_tree(self.folder / "checkpoint.safetensors", self._like(self.space, stage))
-        return Place(self.space, joint).put(own, self._like(joint, stage))
+            own = storage.read_tree(self.folder / "checkpoint.safetensors", self._like(self.space, turn))
+        return Place(self.space, joint).put(own, self._like(joint, turn))
 
-    def take(self, state: State, joint: LabelSpace, stage: int) -> State:
-        """Its own state in a stage, without the room for the labels of others."""
-        return Place(self.space, joint).take(state, self._like(self.space, None if state.optimiser is None else stage))
+    def take(self, state: State, joint: LabelSpace, turn: int) -> State:
+        """Its own state in a turn, without the room for the labels of others."""
+        return Place(self.space, joint).take(state, self._like(self.space, turn if state.optimisers else None))
 
-    def _like(self, space: LabelSpace, stage: int | None) -> State:
+    def _like(self, space: LabelSpace, turn: int | None) -> State:
         """The shapes of a state, traced once for all jobs that train together and have as many seeds."""
-        key = len(self.seeds), space, stage
+        key = len(self.seeds), space, turn
         if key not in self.likes:
-            self.likes[key] = eqx.filter_eval_shape(lambda: self._made(space, stage))
+            self.likes[key] = eqx.filter_eval_shape(lambda: self._made(space, turn))
         return self.likes[key]
 
-    def _made(self, space: LabelSpace, stage: int | None = None) -> State:
-        """A new state for these labels: before any stage, or at the first step of one."""
+    def _made(self, space: LabelSpace, turn: int | None = None) -> State:
+        """A new state for these labels: before any turn, or at the first step of one."""
         task, settings = self.task, self.task.experiment.settings
         problem = Problem(self.statistics, space, settings.network, task.domain)
         state = start(task.algorithm, problem, np.asarray(self.seeds))
-        if stage is None:
+        if turn is None:
             return state
-        chosen = task.algorithm.stages[stage]
-        return begin(state, chosen, make_optimiser(chosen, settings.training))
+        return begin(state, turns(task.algorithm, settings.training), turn, settings.training)
 
     @functools.cached_property
     def validation_labels(self) -> np.ndarray:
@@ -325,10 +342,10 @@ class _Job:
     def save(self, now: Progress, state: State) -> None:
         """Writes its checkpoint."""
         if self.folder is not None:
-            notes = {"stage": now.number, "step": now.step, "stopped": self.stopped, "seconds": self.seconds}
+            notes = {"turn": now.number, "step": now.step, "stopped": self.stopped, "seconds": self.seconds}
             storage.write_tree(self.folder / "checkpoint.safetensors", state, notes)
 
-    def finish(self, state: State, joint: LabelSpace, stage: int) -> Run:
+    def finish(self, state: State, joint: LabelSpace, turn: int) -> Run:
         """The trained run; the seed to sample from is chosen on validation demonstrations."""
         task, labels = self.task, self.validation_labels
         kept = task.splits.validation[:STARTS_KEPT]
@@ -338,7 +355,7 @@ class _Job:
             experiment=task.experiment,
             domain=task.domain,
             styles=task.styles,
-            parts=self.take(state, joint, stage).parts,
+            parts=self.take(state, joint, turn).parts,
             starts=starts,
             stopped=tuple(self.stopped),
             best=int(np.argmax(np.where(running(state), right, -1))),
@@ -358,7 +375,7 @@ class _Job:
         return self.earlier + time.perf_counter() - self.began
 
     def _read_position(self) -> tuple[int, int]:
-        """The stage and step of the last checkpoint; what was logged after it is forgotten, to be logged again."""
+        """The turn and step of the last checkpoint; what was logged after it is forgotten, to be logged again."""
         if self.folder is None:
             return 0, 0
         path, metrics = self.folder / "checkpoint.safetensors", self.folder / "metrics.jsonl"
@@ -366,7 +383,7 @@ class _Job:
             metrics.unlink(missing_ok=True)
             return 0, 0
         notes = storage.read_notes(path)
-        position = notes["stage"], notes["step"]
+        position = notes["turn"], notes["step"]
         self.stopped, self.earlier = notes["stopped"], notes["seconds"]
         kept = []
         for line in metrics.read_text().splitlines() if metrics.exists() else []:

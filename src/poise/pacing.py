@@ -70,29 +70,36 @@ class Bar:
     """Progress on the screen."""
 
     def __init__(self, title: str, shown: bool):
-        self.bar, self.title, self.shown = tqdm(disable=True), title, shown
+        self.bars: dict[str, tqdm] = {}
+        self.title, self.shown = title, shown
 
     def show(self, now: Any) -> None:
         """One chunk, told as a `training.Progress`."""
         if not now.losses:
+            if now.stage in self.bars:  # another turn of it
+                return
             title, axis = f"{self.title} {now.stage} (compiling)", now.axis
-            self.bar = tqdm(total=now.steps, initial=now.step, desc=title, unit="step", disable=not self.shown)
+            self.bars[now.stage] = tqdm(
+                total=now.steps, initial=now.step, desc=title, unit="step", disable=not self.shown
+            )
             if axis.pieces > 1 and self.shown:
                 tqdm.write(
                     f"memory is short: the {axis.runs} runs of this stage are trained {axis.piece} at a time",
                     file=sys.stderr,
                 )
             return
-        self.bar.set_description(f"{self.title} {now.stage}", refresh=False)
+        bar = self.bars[now.stage]
+        bar.set_description(f"{self.title} {now.stage}", refresh=False)
         figures = {name: f"{_mean(values):.3g}" for name, values in now.validation.items()}
-        self.bar.set_postfix(figures, refresh=False)
-        self.bar.update(now.step - self.bar.n)
+        bar.set_postfix(figures, refresh=False)
+        bar.update(now.step - bar.n)
         if now.step == now.steps:
-            self.bar.close()
+            bar.close()
 
     def close(self) -> None:
         """Leaves the screen as it is."""
-        self.bar.close()
+        for bar in self.bars.values():
+            bar.close()
 
 
 def _mean(values: np.ndarray) -> float:

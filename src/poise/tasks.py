@@ -49,8 +49,9 @@ class Task:
     def __str__(self) -> str:
         """What is about to be trained, on one line."""
         experiment, sizes = self.experiment, [len(part) for part in self.splits]
-        steps = [f"{s.name} {experiment.settings.training.steps(s.name)}" for s in self.algorithm.stages]
-        steps = [step for step in steps if not (step.startswith("dynamics") and self.dynamics_known)]
+        needless = ("dynamics", "refine") if self.dynamics_known else ()
+        stages = {s.name: experiment.settings.training.steps(s.name) for s in self.algorithm.stages}
+        steps = [f"{name} {count}" for name, count in stages.items() if count and name not in needless]
         few = " (few: figures will say little)" if min(sizes[1:]) < FEW else ""
         return (
             f"{experiment.algorithm}, {', '.join(style.name for style in self.styles)}: {sizes[0]} train, {sizes[1]} "

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -76,10 +77,12 @@ class Source(Protocol):
 
 
 class Each(NamedTuple):
-    """What may differ from run to run beside the seed: the weights of the losses, and the set of labels."""
+    """What may differ from run to run beside the seed: weights of the losses, the set of labels, own rollouts."""
 
     weights: dict[str, Float[Array, " runs"]]
     labels: Int[Array, " runs"]
+    rollouts: Data | None = None
+    """Rollouts of each run's policy in the environment, and the labels that were asked for."""
 
     @staticmethod
     def alike(runs: int, settings: Settings) -> Each:
@@ -94,11 +97,35 @@ class State(eqx.Module):
     """All that changes during training; every array has the runs as its first axis, but inside of one run."""
 
     parts: Parts
-    optimiser: Any
+    optimisers: dict[str, Any]
+    """By stage: of the current one, and of the one it takes turns with."""
     key: Key[Array, "*runs"]
     step: Int[Array, "*runs"]
     stopped: Int[Array, "*runs"]
     """The step of a stage at which a run was stopped because its loss was no longer finite; -1 while it goes on."""
+
+
+class Turn(NamedTuple):
+    """Steps of a stage that are taken one after the other."""
+
+    stage: Stage
+    first: int
+    last: int
+
+
+def turns(algorithm: Algorithm, training: Training) -> list[Turn]:
+    """What is trained when: stage after stage, but one that collects rollouts takes turns with the one before it."""
+    found: list[Turn] = []
+    for stage in algorithm.stages:
+        steps = training.steps(stage.name)
+        if not stage.collects or not found:
+            found.append(Turn(stage, 0, steps))
+        elif steps:
+            before, rounds = found.pop(), training.rounds
+            for i in range(rounds):
+                for one, all_steps in ((before.stage, before.last), (stage, steps)):
+                    found.append(Turn(one, all_steps * i // rounds, all_steps * (i + 1) // rounds))
+    return found
 
 
 class Progress(NamedTuple):
@@ -106,9 +133,11 @@ class Progress(NamedTuple):
 
     stage: str
     number: int
-    """The stage's place in the algorithm."""
+    """The place of its turn among all turns."""
     step: int
     steps: int
+    last: int
+    """The step with which its turn ends."""
     losses: dict[str, np.ndarray]
     validation: dict[str, np.ndarray]
     state: State
@@ -134,7 +163,7 @@ def start(algorithm: Algorithm, problem: Problem, seeds: Int[np.ndarray, " runs"
 
     parts, keys = eqx.filter_vmap(one)(jnp.asarray(seeds))
     runs = len(seeds)
-    return State(parts, None, keys, jnp.zeros(runs, jnp.int32), jnp.full(runs, -1, jnp.int32))
+    return State(parts, {}, keys, jnp.zeros(runs, jnp.int32), jnp.full(runs, -1, jnp.int32))
 
 
 def fit(
@@ -145,51 +174,68 @@ def fit(
     settings: Settings,
     *,
     each: Each | None = None,
-    stage: int = 0,
+    turn: int = 0,
     wide: Source | None = None,
+    collect: Callable[[State, int], Data] | None = None,
     devices: list[Any] | None = None,
 ) -> Iterator[Progress]:
     """Trains all runs, stage by stage; yields before a stage and after every chunk, last with the trained parts.
 
-    Stages that ask for it draw their batches from `wide` instead of `train`. A state that was yielded is gone once the
-    next chunk runs (its memory is used again): copy what must last.
-    To resume, pass the state and the number of the stage that an earlier `Progress` held.
+    Stages that ask for it draw their batches from `wide` instead of `train`, or also from what `collect` makes of the
+    state at the beginning of a turn: rollouts of every run. A state that was yielded is gone once the next chunk runs
+    (its memory is used again): copy what must last.
+    To resume, pass the state and the number of the turn that an earlier `Progress` held.
     """
     runs = len(state.step)
     each = each or Each.alike(runs, settings)
     checked = validation.rows(np.arange(min(VALIDATION_ROWS, len(validation.demonstrations))))
-    for number, current in enumerate(algorithm.stages):
-        steps = settings.training.steps(current.name)
-        if number < stage or not steps or not _has_parameters(state.parts, current):
+    axes: dict[str, Axis] = {}
+    programs: dict[str, Any] = {}
+    order = turns(algorithm, settings.training)
+    for number, (current, first, last) in enumerate(order):
+        idle = first == last or not _has_parameters(state.parts, current) or (current.collects and collect is None)
+        if number < turn or idle:
             continue
         source = wide if current.wide and wide is not None else train
-        optimiser = make_optimiser(current, settings.training)
-        if state.optimiser is None or number > stage:
-            state = begin(state, current, optimiser)
-        done, chunk = int(state.step[0]), settings.training.chunk
-        pieces = _pieces(current, state, checked, settings, runs, devices)
-        axis = Axis.over(runs, devices, pieces, settings.training.batch)
-        yield Progress(current.name, number, done, steps, {}, {}, state, axis)  # a bar is there while JAX compiles
+        if number > turn or not state.optimisers:
+            state = begin(state, order, number, settings.training)
+        done, chunk, steps = int(state.step[0]), settings.training.chunk, settings.training.steps(current.name)
+        if current.name not in axes:
+            pieces = _pieces(current, state, checked, settings, runs, devices)
+            axes[current.name] = Axis.over(runs, devices, pieces, settings.training.batch)
+        axis = axes[current.name]
+        progress = partial(Progress, current.name, number, steps=steps, last=last, axis=axis)
+        yield progress(done, losses={}, validation={}, state=state)  # a bar is there while JAX compiles
+        mine = each._replace(rollouts=collect(state, number)) if current.collects and collect else each
         arrays, static = eqx.partition(state, eqx.is_array)
-        arrays, ours, seen = axis.fill(arrays), axis.fill(each), axis.share(checked)
-        run_chunk = compile_stage(current, optimiser, settings, axis, static)
+        arrays, ours, seen = axis.fill(arrays), axis.fill(mine), axis.share(checked)
+        if current.name not in programs:
+            programs[current.name] = compile_stage(current, settings, axis, static)
         lasts, shared = source.lasts or steps, None
         with contextlib.closing(source.windows(done // lasts)) as windows:
-            while done < steps:
+            while done < last:
                 if shared is None or done % lasts == 0:
                     shared = axis.share(next(windows))
-                count = min(chunk - done % chunk, lasts - done % lasts, steps - done)
-                arrays, losses, checks = run_chunk((shared, seen, jnp.asarray(count), ours), arrays)
+                count = min(chunk - done % chunk, lasts - done % lasts, last - done)
+                arrays, losses, checks = programs[current.name]((shared, seen, jnp.asarray(count), ours), arrays)
                 done += count
                 losses, checks = axis.cut(jax.device_get((losses, checks)))
                 state = eqx.combine(axis.cut(arrays), static)
-                yield Progress(current.name, number, done, steps, losses, checks, state, axis)
+                yield progress(done, losses=losses, validation=checks, state=state)
 
 
-def begin(state: State, stage: Stage, optimiser: optax.GradientTransformation) -> State:
-    """The state at a stage's first step: a new optimiser for the parts it trains; a stopped run stays stopped."""
-    chosen = eqx.filter_vmap(lambda parts: optimiser.init(_choose(parts, stage)[0]))(state.parts)
-    return State(state.parts, chosen, state.key, jnp.zeros_like(state.step), state.stopped)
+def begin(state: State, order: Sequence[Turn], number: int, training: Training) -> State:
+    """The state at the first step of a turn: new optimisers for stages that have none yet; a stopped run stays so."""
+    current, first, _ = order[number]
+    count = Counter(turn.stage.name for turn in order)
+    together = [turn.stage for turn in order if min(count[turn.stage.name], count[current.name]) > 1] or [current]
+
+    def new(stage: Stage) -> Any:
+        optimiser = make_optimiser(stage, training)
+        return eqx.filter_vmap(lambda parts: optimiser.init(_choose(parts, stage)[0]))(state.parts)
+
+    optimisers = {stage.name: state.optimisers.get(stage.name) or new(stage) for stage in together}
+    return State(state.parts, optimisers, state.key, jnp.full_like(state.step, first), state.stopped)
 
 
 def make_optimiser(stage: Stage, training: Training) -> optax.GradientTransformation:
@@ -200,12 +246,13 @@ def make_optimiser(stage: Stage, training: Training) -> optax.GradientTransforma
 
 
 def compile_stage(
-    stage: Stage, optimiser: optax.GradientTransformation, settings: Settings, axis: Axis, static: Any
+    stage: Stage, settings: Settings, axis: Axis, static: Any
 ) -> Callable[[tuple[Data, Data, Array, Each], Any], tuple[Any, Named, Named]]:
     """A function ((data, checked, count, each), state) -> (state, losses, validation losses): all runs, `count` steps.
 
     It takes and returns the arrays of a state; `static` is the rest of it.
     """
+    optimiser = make_optimiser(stage, settings.training)
 
     def objective(chosen, rest, batch: Batch, weights, key):
         named = losses_of(stage, eqx.combine(chosen, rest), batch, key)
@@ -213,18 +260,23 @@ def compile_stage(
 
     def take_step(data: Data, each: Each, state: State) -> tuple[State, Named]:
         key_rows, key_loss = jax.random.split(jax.random.fold_in(_stage_key(state, stage), state.step))
-        rows = len(data.demonstrations)
-        rows = jax.random.randint(key_rows, (min(settings.training.batch, rows),), 0, rows)
+        rows = _draw(key_rows, data, settings)
         chosen, rest = _choose(state.parts, stage)
         gradient_of = eqx.filter_value_and_grad(objective, has_aux=True)
         batch = axis.spread(data.batch(axis.spread(rows), each.labels))
+        if stage.collects:
+            assert each.rollouts is not None
+            own = _draw(jax.random.fold_in(key_rows, 1), each.rollouts, settings)
+            made = axis.spread(each.rollouts.batch(axis.spread(own), jnp.asarray(0)))
+            batch = jax.tree.map(lambda *both: jnp.concatenate(both), batch, made)
         (loss, named), gradient = gradient_of(chosen, rest, batch, each.weights, key_loss)
-        updates, moved = optimiser.update(gradient, state.optimiser, chosen)
+        updates, moved = optimiser.update(gradient, state.optimisers[stage.name], chosen)
         fine = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(gradient)) & (state.stopped < 0)
         keep = partial(jax.tree.map, lambda new, old: jnp.where(fine, new, old))
         parts = eqx.combine(keep(eqx.apply_updates(chosen, updates), chosen), rest)
         stopped = jnp.where(fine | (state.stopped >= 0), state.stopped, state.step)
-        return State(parts, keep(moved, state.optimiser), state.key, state.step + 1, stopped), named
+        optimisers = {**state.optimisers, stage.name: keep(moved, state.optimisers[stage.name])}
+        return State(parts, optimisers, state.key, state.step + 1, stopped), named
 
     def take_steps(shared: tuple[Data, Data, Array], mine: tuple[Each, Any]) -> tuple[Any, Named, Named]:
         (data, checked, count), (each, arrays) = shared, mine
@@ -249,6 +301,12 @@ def compile_stage(
         return axis.map(take_steps, (data, checked, count), (each, arrays))
 
     return all_runs
+
+
+def _draw(key: PRNGKeyArray, data: Data, settings: Settings) -> Int[Array, " batch"]:
+    """The rows of a batch."""
+    count = len(data.demonstrations)
+    return jax.random.randint(key, (min(settings.training.batch, count),), 0, count)
 
 
 def _pieces(stage: Stage, state: State, data: Data, settings: Settings, runs: int, devices: list[Any] | None) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -150,13 +150,17 @@ def beside(*layers: Linear) -> Linear:
     )
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(1,))
 def apart(x: Float[Array, "*batch both"], first: int) -> tuple[Array, Array]:
     """The first so many columns, and the others; back they come side by side (JAX would add them up, padded)."""
+    return cast(tuple[Array, Array], _apart(x, first))
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _apart(x, first):
     return x[..., :first], x[..., first:]
 
 
-apart.defvjp(lambda x, first: (apart(x, first), None), lambda first, _, back: (jnp.concatenate(back, axis=-1),))
+_apart.defvjp(lambda x, first: (_apart(x, first), None), lambda first, _, back: (jnp.concatenate(back, axis=-1),))
 
 
 class MLP(eqx.Module):

@@ -58,9 +58,14 @@ def gates(memory: Array, from_input: Array, from_memory: Array, real: Array) -> 
 def _gates(memory, from_input, from_memory, real):
     x_reset, x_update, x_new = jnp.split(from_input, 3, axis=-1)
     h_reset, h_update, h_new = jnp.split(from_memory, 3, axis=-1)
-    reset, update = jax.nn.sigmoid(x_reset + h_reset), jax.nn.sigmoid(x_update + h_update)
+    reset, update = _sigmoid(x_reset + h_reset), _sigmoid(x_update + h_update)
     new = jnp.tanh(x_new + reset * h_new)
     return memory + real * (1 - update) * (new - memory), (reset, update, new, h_new, memory, real)
+
+
+def _sigmoid(x: Array) -> Array:
+    """By tanh, which a CPU has in half the time of an exponential and a quotient."""
+    return 0.5 + 0.5 * jnp.tanh(0.5 * x)
 
 
 def _back_through_gates(kept, back):
