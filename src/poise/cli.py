@@ -139,14 +139,14 @@ class Sample:
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Makes the paper's tables on basketball again, beside its numbers; goes on where it was interrupted."""
+    """Makes the paper's tables again, beside its numbers; goes on where it was interrupted."""
 
     tables: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Tables by name, or `all`."""
+    """Tables by name; `all`: all of basketball; `cheetah`: all of the Cheetah."""
     list: bool = False
     """Names the tables and stops."""
     data: str | None = None
-    """Demonstrations of players (.npz, as `poise import sportvu` writes them); simulated ones if not given."""
+    """Demonstrations (.npz; of players, as `poise import sportvu` writes them); those of the domain if not given."""
     test: str | None = None
     """An .npz of test demonstrations; without one, a tenth of the data is set aside."""
     split_by: str | None = None
@@ -158,7 +158,7 @@ class Reproduce:
     algorithms: tuple[str, ...] = ()
     """Only these rows."""
     out: Path | None = None
-    """Where cells, runs, tables and figures go; runs/paper, or runs/paper-quick, if not given."""
+    """Where cells, runs, tables and figures go; runs/paper if not given, with -cheetah, with -quick."""
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,9 @@ PRESETS: dict[str, Settings] = {
             decoder="markov",
             variance="global",
         ),
-        training=Training(batch=16),
+        training=Training(
+            batch=16, dynamics_steps=8_000, labeler_steps=4_000, refine_steps=2_000, rounds=10, rollouts=64
+        ),
     ),
     "small": Settings(
         network=Network(hidden=64, layers=(64, 64)),

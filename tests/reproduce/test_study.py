@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from conftest import TINY
 
-from poise import DOMAINS, PoiseError, reproduce
+from poise import DOMAINS, Experiment, PoiseError, reproduce
 from poise.reproduce import grid, study, tables
-from poise.reproduce.grid import TABLES, Cell
+from poise.reproduce.grid import TABLES, Cell, of_domain
 from poise.reproduce.paper import CONSISTENCY
 from poise.reproduce.study import Study
 
@@ -18,9 +18,7 @@ from poise.reproduce.study import Study
 def small():
     """Tiny settings and few demonstrations."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(grid, "settings", lambda quick: TINY)
-    patch.setattr(grid, "QUICK", 300)
-    patch.setattr(study, "ROLLOUTS", 80)
+    patch.setitem(grid.SETUPS, "basketball", grid.Setup(TINY, 80, TINY, 300))
     yield
     patch.undo()
 
@@ -34,14 +32,14 @@ def folder(small, tmp_path_factory):
 
 
 def test_the_grid_is_the_papers():
-    assert set(CONSISTENCY) - {name for name in CONSISTENCY if name.startswith("cheetah")} <= set(TABLES)
-    for name in ("single-styles", "displacement", "destination", "joint"):
+    for name in CONSISTENCY:
         assert {(a, c) for a, c, _ in TABLES[name].cells()} == {
             (a, c) for a in CONSISTENCY[name] for c in CONSISTENCY[name][a]
         }
-    cells = {cell for table in TABLES.values() for _, _, cell in table.cells()}
-    assert len({cell.name for cell in cells}) == len(cells) == 101
-    assert len({grid.same_program(cell) for cell in cells}) == 10
+    for domain, count, programs in (("basketball", 101, 10), ("cheetah", 38, 7)):
+        cells = {cell for table in of_domain(domain).values() for _, _, cell in table.cells()}
+        assert len({cell.name for cell in cells}) == len(cells) == count
+        assert len({grid.same_program(cell) for cell in cells}) == programs
 
 
 def test_cells_that_tables_share_are_trained_once():
@@ -113,7 +111,7 @@ def test_another_study_in_the_same_folder_is_refused(folder):
 
 
 def test_what_is_missing_is_grouped_by_program(small, tmp_path):
-    groups = Study.open(tmp_path, quick=True).missing(TABLES.values())
+    groups = Study.open(tmp_path, quick=True).missing(of_domain("basketball").values())
     assert len(groups) == 10
     assert sorted(len(group) for group in groups) == [1, 1, 1, 1, 1, 5, 17, 17, 17, 40]
 
@@ -157,3 +155,46 @@ def test_noise_disagrees_as_much_as_the_paper_says(small, tmp_path):
         noisy, true = (prepare(Cell("ctvae", (style,), noise=c).experiment(like)) for c in (1, 0))
         assert noisy.styles == true.styles  # thresholds come from scores without noise
         assert 0.02 < np.mean(noisy.labels != true.labels) < 0.1
+
+
+def test_tables_of_two_domains_are_two_studies():
+    with pytest.raises(PoiseError, match="tables of basketball and cheetah are studies of their own"):
+        grid.find_tables(["rnn", "cheetah-speed"])
+    assert set(grid.find_tables(["cheetah"])) == {name for name in TABLES if name.startswith("cheetah")}
+
+
+def test_a_cell_changes_what_its_name_says():
+    like = Experiment(settings=grid.SETUPS["cheetah"].settings)
+    training = {
+        cell.name: cell.experiment(like).settings.training
+        for cell in (
+            Cell("ctvae-style", ("speed",), 2),
+            Cell("ctvae-style", ("speed",), 2, longer=True),
+            Cell("ctvae-style", ("speed",), 2, refined=False),
+        )
+    }
+    usual = training["ctvae-style-speed-2"]
+    assert usual.refine_steps > 0
+    assert training["ctvae-style-speed-2-longer"] == replace(usual, policy_steps=usual.policy_steps * 3 // 2)
+    assert training["ctvae-style-speed-2-unrefined"] == replace(usual, refine_steps=0)
+
+
+def test_the_papers_numbers_of_the_cheetah_stand_beside_ours():
+    seed = {"seed": 0, "stopped": None, "joint": 0.8, "nld": -0.3, "kl": 0.1, "label_loss": 0.1, "dynamics_error": 0.02}
+    cells = {cell.name for table in of_domain("cheetah").values() for _, _, cell in table.cells()}
+    results = {cell: {"seeds": [seed], "steps": 200} for cell in cells}
+    found = {
+        (name, entry["algorithm"], entry["column"], entry["measure"]): entry
+        for name, table in of_domain("cheetah").items()
+        for entry in tables.summarise(name, table, results)
+    }
+    assert found["cheetah-single-styles", "ctvae-style", "torso_height", "joint"]["paper"]["median"] == 80
+    assert found["cheetah-longer", "ctvae-style", "speed", "nld"]["paper"]["median"] == -0.49
+    assert found["cheetah-tradeoff", "tvae", "speed", "kl"]["median"] == 20
+    assert found["cheetah-tradeoff", "tvae", "speed", "kl"]["paper"]["median"] == 29.4
+    assert found["cheetah-labeler", "ctvae-style", "speed", "label_loss"]["paper"]["mean"] == 3.24
+    assert found["cheetah-refined", "ctvae-style", "demonstrations", "dynamics_error"]["paper"]["mean"] == 1.93e-2
+    assert found["cheetah-refined", "ctvae-style", "and the environment", "dynamics_error"]["paper"] is None
+    said = tables.verdict(results, of_domain("cheetah"))
+    assert said[0] == "cheetah-single-styles, speed: 80.0, at least 76 wanted: yes; above ctvae, 80.0: **no**"
+    assert len(said) == 8

@@ -1,4 +1,4 @@
-"""The paper's tables on basketball, made again: `poise reproduce`."""
+"""The paper's tables, made again: `poise reproduce`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import PoiseError, unknown
 from ..program_cache import use_program_cache
 from . import tables
 from .figures import draw
-from .grid import TABLES, Table, find_tables
+from .grid import TABLES, Table, find_tables, of_domain
 from .study import Study
 
 __all__ = ["TABLES", "Study", "find_tables", "reproduce"]
@@ -31,20 +31,22 @@ def reproduce(
 ) -> list[Path]:
     """Trains what some tables need and is not there yet, and writes all that is measured; the files that were written.
 
-    Without data, on simulated basketball. `quick`: small networks, few demonstrations, one seed. `algorithms`: only
-    these rows. The same call goes on where an earlier one was interrupted.
+    Without data, on those that the domain makes. `quick`: small networks, few demonstrations, one seed. `algorithms`:
+    only these rows. The same call goes on where an earlier one was interrupted.
     """
     use_program_cache()
     use_cores()
     chosen = find_tables(names)
     _check(chosen, algorithms, seeds, data, test)
-    folder = out or Path("runs") / ("paper-quick" if quick else "paper")
+    domain = next(iter(chosen.values())).domain
+    name = ["paper", *([domain] if domain != "basketball" else []), *(["quick"] if quick else [])]
     count = (1 if quick else 5) if seeds is None else seeds
-    study = Study.open(folder, data, test, count, quick, split_by)
+    study = Study.open(out or Path("runs") / "-".join(name), data, test, count, quick, split_by, domain)
     study.fill(chosen.values(), tuple(algorithms), progress)
     results = study.results()
-    measured = {name for name, table in TABLES.items() if any(cell.name in results for *_, cell in table.cells())}
-    shown = {name: table for name, table in TABLES.items() if name in measured | chosen.keys()}
+    known = of_domain(domain)
+    measured = {name for name, table in known.items() if any(cell.name in results for *_, cell in table.cells())}
+    shown = {name: table for name, table in known.items() if name in measured | chosen.keys()}
     files = tables.write(study.folder, shown, results, study.about())
     return files + draw(study, chosen, study.folder / "figures")
 
@@ -64,4 +66,4 @@ def _check(
     if seeds is not None and seeds < 1:
         raise PoiseError(f"train at least one seed; got {seeds}")
     if test is not None and data is None:
-        raise PoiseError("--test goes with --data: simulated demonstrations are split by themselves")
+        raise PoiseError("--test goes with --data: what a domain makes is split by itself")

@@ -1,4 +1,4 @@
-"""The paper's figures on basketball, drawn from the runs and the measured cells of a study."""
+"""The paper's figures, drawn from the runs and the measured cells of a study."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from ..plots import Figure, Rings
 from ..records import make_folder
 from ..runs import Run
 from ..tasks import load_splits, load_styles
-from .grid import STYLES, Cell, Table
+from .grid import CHEETAH_STYLES, STYLES, Cell, Table
 from .paper import NUMBERS
 from .study import Study
 
 ARC = (28.0, 25.0)  # the top of the three-point arc
 CORNER = (8.0, 5.0)  # from where players both stay and go far
 ROLLOUTS, DRAWN = 1_000, 20  # in a panel: so many are counted, and so many drawn
+GAITS = 100  # rollouts that are counted for a gait
 BEYOND = 0.8  # of the half court: a rollout that leaves it is seen to
 
 
@@ -40,12 +41,13 @@ def draw(study: Study, tables: Mapping[str, Table], folder: Path) -> list[Path]:
 
 
 def _scores(study: Study) -> Figure | None:
-    """Figure 7: the scores of the training demonstrations."""
-    like = study.like
+    """Figures 7 and 8: the scores of the training demonstrations."""
+    like, domain = study.like, study.domain
     if not all(data in DOMAINS or Path(data).exists() for data in (like.data, like.test) if data):
         return None
-    styles = load_styles(STYLES, BASKETBALL, 3)
-    return plots.draw_scores(Inspection.of(styles, load_splits(like, BASKETBALL).train))
+    names, classes = (STYLES, 3) if domain is BASKETBALL else (CHEETAH_STYLES, 2)
+    styles = load_styles(names, domain, classes)
+    return plots.draw_scores(Inspection.of(styles, load_splits(like, domain).train))
 
 
 def _displacement(study: Study) -> Figure | None:
@@ -70,6 +72,20 @@ def _speed(study: Study) -> Figure | None:
     """Figure 3: each class of speed, all to end in the middle class of destination."""
     run = study.run(Cell("ctvae-style", ("speed", "destination"), 3))
     return run and _around_the_rim(run, [{"speed": k, "destination": 1} for k in range(3)])
+
+
+def _gaits(study: Study) -> Figure | None:
+    """One rollout of each class of each style, from the same start: the first that is drawn, right or wrong."""
+    rows = []
+    for style in CHEETAH_STYLES:
+        run = study.run(Cell("ctvae-style", (style,), 2))
+        for k, name in enumerate(run.styles[0].classes if run else ()):
+            assert run is not None
+            start = np.asarray(run.starts.starts)[0].tolist()
+            checked = run.sample_checked(GAITS, {style: k}, start=start)
+            words = f"{style}={name}: {checked.right.mean():.0%} of {GAITS} right"
+            rows.append((words, np.asarray(checked.rollouts.states)[0]))
+    return plots.draw_strips(rows, study.domain.scene) if rows else None
 
 
 def _around_the_rim(run: Run, asked: Sequence[dict[str, int]]) -> Figure:
@@ -116,11 +132,12 @@ def _printed(style: str, c: str) -> tuple[float, float]:
 
 
 FIGURES: dict[str, tuple[set[str], Callable[[Study], Figure | None]]] = {
-    "scores": ({"single-styles"}, _scores),
+    "scores": ({"single-styles", "cheetah-single-styles"}, _scores),
     "displacement-6": ({"displacement"}, _displacement),
     "destination-3": ({"single-styles", "destination"}, partial(_destination, 3)),
     "destination-6": ({"single-styles", "destination"}, partial(_destination, 6)),
     "speed-within-destination": ({"joint"}, _speed),
     "noise": ({"noise"}, _noise),
+    "gaits": ({"cheetah-single-styles"}, _gaits),
 }
 """The tables that each figure goes with, and how it is made; None if what it shows is not there."""

@@ -1,4 +1,4 @@
-"""The paper's tables on basketball, as grids of experiments: what is trained for each cell."""
+"""The paper's tables, as grids of experiments: what is trained for each cell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ..config import PRESETS, Experiment, Settings
-from ..errors import unknown
+from ..errors import PoiseError, unknown
 
 STYLES = ("speed", "destination", "displacement", "direction", "curvature")
 """In the order in which joint styles take them; the paper does not say which of them it took."""
@@ -14,7 +14,38 @@ SIGMA = 0.1
 """The noise that is called one σ, in units of a score's deviation: labels disagree about as much as in the paper."""
 BASELINES = ("ctvae", "ctvae-info", "ctvae-mi")
 CALIBRATED = (*BASELINES, "ctvae-style")
-QUICK = 6_000  # demonstrations that a quick table is trained on, if the domain makes them
+CHEETAH_STYLES = ("speed", "torso_height", "back_foot_height", "front_foot_height")
+LONGER = 1.5  # times as many steps of the policy
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the tables of a domain have in common."""
+
+    settings: Settings
+    rollouts: int
+    """Of a seed, as many as the paper has."""
+    quick: Settings
+    """Small networks and few steps, which show the same on two cores in minutes."""
+    few: int
+    """Demonstrations that a quick table is trained on, if the domain makes them."""
+
+
+def _quick(policy: int, dynamics: int, **network) -> Settings:
+    small = PRESETS["small"]
+    training = replace(small.training, policy_steps=policy, labeler_steps=policy, dynamics_steps=dynamics)
+    return replace(small, network=replace(small.network, **network), training=training)
+
+
+SETUPS = {
+    "basketball": Setup(PRESETS["basketball"], 4_000, _quick(1_200, 500), 6_000),
+    "cheetah": Setup(
+        PRESETS["cheetah"],
+        500,
+        _quick(400, 800, latent=8, decoder="markov", variance="global", dynamics_layers=(128, 128)),
+        500,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -29,6 +60,10 @@ class Cell:
     dynamics: str = "known"
     weight: float | None = None
     """Of the style loss, if not that of the settings."""
+    longer: bool = False
+    """Whether the policy is trained half as long again."""
+    refined: bool = True
+    """Whether learned dynamics are refined in the environment, if the settings ask for it."""
     plain: bool = False
     """Whether the style loss has the paper's weight 1, and the labeler sees demonstrations alone, as in the paper."""
 
@@ -38,8 +73,9 @@ class Cell:
         noise = f"-noise{self.noise}" if self.noise else ""
         dynamics = f"-{self.dynamics}" if self.dynamics != "known" else ""
         weight = f"-weight{self.weight:g}" if self.weight is not None else ""
-        plain = "-plain" if self.plain else ""
-        return f"{self.algorithm}-{'+'.join(self.styles)}-{self.classes}{noise}{dynamics}{weight}{plain}"
+        marks = {"-longer": self.longer, "-unrefined": not self.refined, "-plain": self.plain}
+        marked = "".join(mark for mark, there in marks.items() if there)
+        return f"{self.algorithm}-{'+'.join(self.styles)}-{self.classes}{noise}{dynamics}{weight}{marked}"
 
     def experiment(self, like: Experiment) -> Experiment:
         """The experiment that is trained for it."""
@@ -51,8 +87,14 @@ class Cell:
         weight = 1.0 if self.plain else self.weight
         if weight is not None:
             settings = replace(settings, weights=replace(settings.weights, style=weight))
+        training = settings.training
         if self.plain:
-            settings = replace(settings, training=replace(settings.training, widen=0.0))
+            training = replace(training, widen=0.0)
+        if self.longer:
+            training = replace(training, policy_steps=round(LONGER * training.policy_steps))
+        if not self.refined:
+            training = replace(training, refine_steps=0)
+        settings = replace(settings, training=training)
         own = {"algorithm": self.algorithm, "styles": self.styles, "classes": self.classes}
         return replace(like, **own, noise=SIGMA * self.noise, settings=settings)
 
@@ -67,6 +109,7 @@ class Table:
     algorithms: tuple[str, ...] = CALIBRATED
     measures: tuple[str, ...] = ("joint",)
     """What of a seed's score it shows."""
+    domain: str = "basketball"
 
     def cells(self) -> Iterator[tuple[str, str, Cell]]:
         """(algorithm, column, cell) for each of its cells."""
@@ -137,35 +180,87 @@ TABLES: dict[str, Table] = {
         ("ctvae-style",),
         ("dynamics_error",),
     ),
+    "cheetah-single-styles": Table(
+        "Cheetah: one style, 2 classes",
+        {style: _column(style, classes=2) for style in CHEETAH_STYLES},
+        domain="cheetah",
+    ),
+    "cheetah-speed": Table(
+        "Cheetah: SPEED by its number of classes",
+        {str(n): _column("speed", classes=n) for n in (3, 4)},
+        domain="cheetah",
+    ),
+    "cheetah-joint": Table(
+        "Cheetah: several styles at once: all of them right",
+        {f"{m}x2": _column(*CHEETAH_STYLES[:m], classes=2) for m in (2, 3)},
+        domain="cheetah",
+    ),
+    "cheetah-tradeoff": Table(
+        "Cheetah: KL and NLD (SPEED, 2 classes)",
+        {"speed": _column("speed", classes=2)},
+        ("tvae", *CALIBRATED),
+        ("kl", "nld"),
+        "cheetah",
+    ),
+    "cheetah-longer": Table(
+        "Cheetah: ctvae-style trained half as long again",
+        {style: _column(style, classes=2, longer=True) for style in CHEETAH_STYLES},
+        ("ctvae-style",),
+        ("joint", "nld"),
+        "cheetah",
+    ),
+    "cheetah-refined": Table(
+        "Cheetah: dynamics from demonstrations alone, and refined in the environment (SPEED, 2 classes)",
+        {
+            "demonstrations": _column("speed", classes=2, refined=False),
+            "and the environment": _column("speed", classes=2),
+        },
+        ("ctvae-style",),
+        ("joint", "dynamics_error"),
+        "cheetah",
+    ),
+    "cheetah-labeler": Table(
+        "Cheetah: cross-entropy of the labeler on test demonstrations (2 classes)",
+        {style: _column(style, classes=2) for style in CHEETAH_STYLES},
+        ("ctvae-style",),
+        ("label_loss",),
+        "cheetah",
+    ),
 }
 """The tables by name."""
 
 
+ALL = {"all": "basketball", "cheetah": "cheetah"}
+"""Names that stand for all tables of a domain."""
+
+
 def find_tables(names: Iterable[str]) -> dict[str, Table]:
-    """The tables of these names; `all` are all of them."""
-    found = {}
+    """The tables of these names, which are of one domain."""
+    found: dict[str, Table] = {}
     for name in names:
-        if name not in TABLES and name != "all":
-            raise unknown("table", name, [*TABLES, "all"])
-        found |= TABLES if name == "all" else {name: TABLES[name]}
+        if name not in TABLES and name not in ALL:
+            raise unknown("table", name, [*TABLES, *ALL])
+        found |= of_domain(ALL[name]) if name in ALL else {name: TABLES[name]}
+    domains = dict.fromkeys(table.domain for table in found.values())
+    if len(domains) > 1:
+        raise PoiseError(f"tables of {' and '.join(domains)} are studies of their own: ask for one after the other")
     return found
 
 
-def settings(quick: bool) -> Settings:
-    """The paper's sizes, or small ones that show the same on two cores in minutes."""
-    if not quick:
-        return PRESETS["basketball"]
-    small = PRESETS["small"]
-    return replace(small, training=replace(small.training, policy_steps=1_200, labeler_steps=1_200, dynamics_steps=500))
+def of_domain(name: str) -> dict[str, Table]:
+    """All tables of a domain."""
+    return {key: table for key, table in TABLES.items() if table.domain == name}
 
 
 def summary() -> str:
     """The names of the tables, what they show and how many cells they have."""
-    lines = [f"{name:14} {len(list(table.cells())):3} cells  {table.title}" for name, table in TABLES.items()]
-    cells = {cell for table in TABLES.values() for _, _, cell in table.cells()}
-    return "\n".join([*lines, f"{'all':14} {len(cells):3} cells  all of them; cells that tables share count once"])
+    lines = [f"{name:21} {len(list(table.cells())):3} cells  {table.title}" for name, table in TABLES.items()]
+    for name, domain in ALL.items():
+        cells = {cell for table in of_domain(domain).values() for _, _, cell in table.cells()}
+        lines.append(f"{name:21} {len(cells):3} cells  all of {domain}; cells that tables share count once")
+    return "\n".join(lines)
 
 
-def same_program(cell: Cell) -> tuple[str, str, bool]:
+def same_program(cell: Cell) -> tuple:
     """Equal for cells that one compiled program can train."""
-    return cell.algorithm, cell.dynamics, cell.plain
+    return cell.algorithm, cell.dynamics, cell.plain, cell.longer, cell.refined

@@ -15,9 +15,8 @@ from tqdm import tqdm
 
 from .. import config, origin, storage
 from ..config import Experiment
-from ..domains import find_domain
+from ..domains import Domain, find_domain
 from ..errors import PoiseError
-from ..evaluation import ROLLOUTS
 from ..jobs import train_tasks
 from ..joining import join
 from ..labeling import label_all, label_space
@@ -40,7 +39,12 @@ class Study:
     """What all experiments have in common: data, seeds, settings."""
     fingerprints: tuple[str, ...] = ()
     """Of the demonstrations to train on and to test on."""
-    rollouts: int = ROLLOUTS
+    rollouts: int = 4_000
+
+    @property
+    def domain(self) -> Domain:
+        """Where its demonstrations come from."""
+        return find_domain(self.like.domain or self.like.data)
 
     @staticmethod
     def open(
@@ -50,20 +54,23 @@ class Study:
         seeds: int = 5,
         quick: bool = False,
         split_by: str | None = None,
+        domain: str = "basketball",
     ) -> Study:
-        """The study in a folder, new or to be continued; without data, on simulated basketball.
+        """The study in a folder, new or to be continued; without data, on those that the domain makes.
 
         Data that name the game of each row are split by game, if nothing else is asked for.
         """
-        like = Experiment(data="basketball", test=test, seeds=seeds, settings=grid.settings(quick), split_by=split_by)
+        setup = grid.SETUPS[domain]
+        settings, rollouts = (setup.quick, setup.rollouts // 4) if quick else (setup.settings, setup.rollouts)
+        like = Experiment(data=domain, test=test, seeds=seeds, settings=settings, split_by=split_by)
         if data is not None:
             by = split_by or ("game" if "game" in Trajectories.load(data).metadata else None)
-            like = replace(like, data=data, domain="basketball", split_by=by)
+            like = replace(like, data=data, domain=domain, split_by=by)
         elif quick:
-            like = replace(like, count=grid.QUICK)
-        splits = load_splits(like, find_domain("basketball"))  # what is wrong is told before anything is written
+            like = replace(like, count=setup.few)
+        splits = load_splits(like, find_domain(domain))  # what is wrong is told before anything is written
         known = tuple(fingerprint(part) for part in (splits.train, splits.test))
-        study = Study(make_folder(Path(folder)), like, known, ROLLOUTS // 4 if quick else ROLLOUTS)
+        study = Study(make_folder(Path(folder)), like, known, rollouts)
         path, about = study.folder / "study.json", json.loads(json.dumps(study.about()))
         if path.exists():
             old = storage.read_json(path)

@@ -52,6 +52,10 @@ def spread(values: list[float]) -> dict[str, Any]:
     return {"values": ordered, **{k: float(f"{v:.5g}") for k, v in {**found, "deviation": deviation}.items()}}
 
 
+DYNAMICS = {("dynamics", "deterministic"): "dynamics", ("cheetah-refined", "demonstrations"): "cheetah-dynamics"}
+"""Cells beside which the paper prints the error of dynamics that were trained on demonstrations, and where it does."""
+
+
 def printed(name: str, algorithm: str, column: str, measure: str) -> dict[str, float | None] | None:
     """What the paper prints there: least, median, largest, mean and deviation, as far as it does."""
     if measure == "joint" and name in CONSISTENCY:
@@ -61,13 +65,15 @@ def printed(name: str, algorithm: str, column: str, measure: str) -> dict[str, f
     elif name == "rnn":
         values = NUMBERS["rnn"][algorithm]["consistency" if measure == "joint" else "nld"]
         return _numbers(median=values[0]) if measure == "nld" else _numbers(values[0], values[2], values[4])
-    elif name == "tradeoff":
-        return _numbers(median=NUMBERS["tradeoff"][algorithm][measure][0])
-    elif name == "labeler":
-        mean, deviation = NUMBERS["labeler"]["labeler"][column]
+    elif name in ("tradeoff", "cheetah-tradeoff"):
+        return _numbers(median=NUMBERS[name][algorithm][measure][0])
+    elif name == "cheetah-longer":
+        return _numbers(median=NUMBERS[name]["ctvae-style+"][column][("nld", "joint").index(measure)])
+    elif name in ("labeler", "cheetah-labeler"):
+        mean, deviation = NUMBERS[name]["labeler"][column]
         return _numbers(mean=mean, deviation=deviation)
-    elif name == "dynamics" and column == "deterministic":
-        mean, deviation = NUMBERS["dynamics"]["dynamics"]["error"]
+    elif (name, column) in DYNAMICS and measure == "dynamics_error":
+        mean, deviation = NUMBERS[DYNAMICS[name, column]]["dynamics"]["error"]
         return _numbers(mean=mean, deviation=deviation)
     else:
         return None
@@ -209,12 +215,15 @@ def write(folder: Path, tables: Mapping[str, Table], results: Results, about: di
     return files
 
 
+PROGRAM = ("algorithm", "dynamics", "plain", "longer", "refined")  # what cells of one program agree in
+
+
 def origin_of(results: Results) -> dict[str, Any]:
     """Where measured cells come from, all together; the seconds are those of the programs that trained them."""
     said = {key: sorted({str(cell[key]) for cell in results.values()}) for key in ("command", "commit", "hardware")}
     programs: dict[Any, float] = {}
     for cell in results.values():
-        program = cell["cell"]["algorithm"], cell["cell"]["dynamics"], cell["cell"].get("plain"), cell["command"]
+        program = *(cell["cell"].get(key) for key in PROGRAM), cell["command"]
         programs[program] = max(programs.get(program, 0.0), cell["seconds"])
     versions = [cell["versions"] for cell in results.values()]
     joined = {key: "; ".join(values) for key, values in said.items()}
@@ -228,7 +237,7 @@ def verdict(results: Results, tables: Mapping[str, Table]) -> list[str]:
     """What the tables were to show, by goals that were set before they were made, each with whether they do."""
     cells = {name: summarise(name, table, results) for name, table in tables.items()}
     said = []
-    for name in ("single-styles", "displacement", "destination", "joint"):
+    for name in CONSISTENCY:
         at = {(c["algorithm"], c["column"]): c for c in cells.get(name, []) if c["measure"] == "joint"}
         for column in tables[name].columns if name in tables else ():
             ours, others = at.get(("ctvae-style", column)), [at.get((a, column)) for a in BASELINES]
@@ -249,6 +258,8 @@ def verdict(results: Results, tables: Mapping[str, Table]) -> list[str]:
         ("rnn", "rnn-style", "rnn", "joint", "at least 8 points above"),
         ("tradeoff", "ctvae-style", "ctvae", "nld", "within 0.15 of"),
     ):
+        if name not in tables:
+            continue
         found = {c["algorithm"]: c["median"] for c in cells.get(name, []) if c["measure"] == measure}
         if one in found and other in found:
             apart = found[one] - found[other]
