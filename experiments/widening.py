@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from poise import origin, storage
-from poise.demo import EXPERIMENT
+from poise.demo import SHOWS
 from poise.evaluation import spread
 from poise.jobs import train_task
 from poise.tasks import prepare
@@ -25,8 +25,9 @@ OUT = Path("results/basketball/widening.json")
 
 def cell(widen: float) -> dict:
     """The demo's experiment at one amount of widening."""
-    settings = replace(EXPERIMENT.settings, training=replace(EXPERIMENT.settings.training, widen=widen))
-    experiment = replace(EXPERIMENT, seeds=2, settings=settings)
+    demo = SHOWS["basketball"].experiment
+    settings = replace(demo.settings, training=replace(demo.settings.training, widen=widen))
+    experiment = replace(demo, seeds=2, settings=settings)
     run = train_task(prepare(experiment), Path("runs/widening") / f"{widen:g}")
     scores = run.evaluate().algorithms[experiment.algorithm]
     joint = [round(score.joint.value, 4) for score in scores]

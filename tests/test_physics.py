@@ -139,3 +139,13 @@ def test_importing_poise_imports_no_physics():
     program = "import poise, sys; print(sorted({'mujoco', 'dm_control', 'gymnasium'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_rollouts_go_on_without_what_breaks(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    states, actions = np.zeros((4, 18)), np.zeros((4, 6))
+    states[1, 11:], states[2, 3], actions[3, 0] = 1e9, np.nan, 7.0
+    made = cheetah.in_threads().try_step(states, actions)
+    assert np.isnan(made).any(axis=1).tolist() == [False, True, True, False]
+    actions[3, 0] = 1.0
+    np.testing.assert_array_equal(made[[0, 3]], cheetah.in_threads().step(states[[0, 3]], actions[[0, 3]]))

@@ -24,8 +24,10 @@ from .program_cache import use_program_cache
 
 @dataclass(frozen=True)
 class Demo:
-    """Trains ctvae and ctvae-style on simulated basketball and writes a report: speed x destination, 3 classes each."""
+    """Trains ctvae and ctvae-style and writes a report: players by speed and destination, or a runner by speed."""
 
+    name: tyro.conf.Positional[Literal["basketball", "cheetah"]] = "basketball"
+    """Simulated basketball, or the Cheetah (extra `cheetah`)."""
     out: Path = Path("demo")
     """Where report.html, report.json and the runs go; a demo that was interrupted goes on from there."""
     seeds: int = 2
@@ -211,7 +213,7 @@ def demo(arguments: Demo) -> None:
     """make demo."""
     from .demo import run_demo
 
-    run_demo(arguments.out, arguments.seeds)
+    run_demo(arguments.out, arguments.seeds, arguments.name)
 
 
 def import_logs(arguments: Import) -> None:

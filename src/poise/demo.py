@@ -1,43 +1,103 @@
-"""The demo: ctvae and ctvae-style on simulated basketball, speed x destination, on two cores in minutes."""
+"""The demos: ctvae and ctvae-style, told a style and held to it, on two cores in minutes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from . import origin
+import numpy as np
+
+from . import origin, plots
 from .config import PRESETS, Experiment
-from .errors import PoiseError
+from .errors import PoiseError, unknown
 from .evaluation import Report
 from .jobs import train_task
 from .report import write_report
 from .runs import Run
 from .tasks import prepare
 
-EXPERIMENT = Experiment(data="basketball", styles=("speed", "destination"), classes=3, settings=PRESETS["small"])
 COMPARED = ("ctvae", "ctvae-style")
 
 
-def run_demo(out: Path, seeds: int) -> Report:
+class Show(NamedTuple):
+    """One demo: what is trained, and what is said of it."""
+
+    experiment: Experiment
+    promise: str
+    on: str
+    words: str
+    """What to ask the policy for."""
+    draw: Callable[[Run, Path], list[Path]] | None = None
+    """Draws more than a report does."""
+
+
+def run_demo(out: Path, seeds: int, name: str = "basketball") -> Report:
     """Trains both algorithms, scores them on held-out demonstrations and writes the report."""
-    print("Poise demo: a player you can tell how fast to move and where to end up.")
-    print("Training ctvae (told the labels) and ctvae-style (held to them) on simulated basketball.\n")
-    runs = [_train(name, out, seeds) for name in COMPARED]
+    if name not in SHOWS:
+        raise unknown("demo", name, SHOWS)
+    show = SHOWS[name]
+    print(f"Poise demo: {show.promise}")
+    print(f"Training ctvae (told the labels) and ctvae-style (held to them) on {show.on}.\n")
+    runs = [_train(replace(show.experiment, algorithm=one, seeds=seeds), out / one) for one in COMPARED]
     reports = [run.evaluate() for run in runs]
-    scores = {name: report.algorithms[name] for name, report in zip(COMPARED, reports, strict=True)}
+    scores = {one: report.algorithms[one] for one, report in zip(COMPARED, reports, strict=True)}
     seconds = sum(report.origin["seconds"] for report in reports)
     report = Report(scores, reports[-1].about, origin.origin(seconds))
     write_report(out, report, runs)
     print(f"\n{report}\n")
+    for path in show.draw(runs[-1], out) if show.draw else ():
+        print(f"wrote {path}")
     print(f"The report: {out / 'report.html'} (numbers: {out / 'report.json'})")
-    words = "--style speed=slow --style destination=near"
-    print(f"Now dial it: poise sample {out / 'ctvae-style'} {words} --picture dial.png")
+    print(f"Now dial it: poise sample {out / 'ctvae-style'} {show.words} --picture dial.png")
     return report
 
 
-def _train(algorithm: str, out: Path, seeds: int) -> Run:
-    task = prepare(replace(EXPERIMENT, algorithm=algorithm, seeds=seeds))
+def _train(experiment: Experiment, folder: Path) -> Run:
     try:
-        return train_task(task, out / algorithm)
+        return train_task(prepare(experiment), folder)
     except PoiseError as error:
-        raise PoiseError(f"{error} (or remove {out / algorithm} to start the demo afresh)") from error
+        raise PoiseError(f"{error} (or remove {folder} to start the demo afresh)") from error
+
+
+def _draw_gaits(run: Run, out: Path) -> list[Path]:
+    """One gait of each class of the first style, from the same start: side by side, and moving."""
+    style, scene = run.styles[0], run.domain.scene
+    start = np.asarray(run.starts.starts)[0].tolist()
+    gaits = {
+        name: np.asarray(run.sample(words={style.name: k}, start=start).states)[0]
+        for k, name in enumerate(style.classes)
+    }
+    figure = plots.draw_strips([(f"{style.name}={name}", states) for name, states in gaits.items()], scene)
+    written = [out / "gaits.png"]
+    plots.save(figure, written[0])
+    for name, states in gaits.items():
+        written.append(out / f"{style.name}-{name}.gif")
+        plots.save_animation(states, scene, written[-1])
+    return written
+
+
+_small = PRESETS["small"]
+_SMALL_CHEETAH = replace(
+    _small,
+    network=replace(_small.network, latent=8, decoder="markov", variance="global", dynamics_layers=(128, 128)),
+    training=replace(_small.training, policy_steps=600, labeler_steps=600, dynamics_steps=3_000, batch=32),
+)
+
+SHOWS = {
+    "basketball": Show(
+        Experiment(data="basketball", styles=("speed", "destination"), classes=3, settings=PRESETS["small"]),
+        "a player you can tell how fast to move and where to end up.",
+        "simulated basketball",
+        "--style speed=slow --style destination=near",
+    ),
+    "cheetah": Show(
+        Experiment(data="cheetah", styles=("speed",), classes=2, settings=_SMALL_CHEETAH),
+        "a runner that you can tell how fast to run.",
+        "demonstrations of the Cheetah, in MuJoCo",
+        "--style speed=fast",
+        _draw_gaits,
+    ),
+}
+"""The demos by name."""

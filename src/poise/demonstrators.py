@@ -35,6 +35,7 @@ from .trajectories import Array, Trajectories
 
 CHUNK = 8  # updates between two looks at the clock: as much as is lost at the worst, or 5 s
 POOL = 4096  # states that training starts from, again and again
+FORMAT = 1  # of kept demonstrations: raised when they are made in another way
 NOISE = 0.5  # of a policy's own, in demonstrations: with all of it, some of the fast ones stumble
 ROLLOUTS = 25  # of each policy, to measure it: as many as it gives demonstrations
 PHYSICS = ("mujoco", "mujoco-mjx", "dm-control")
@@ -221,12 +222,15 @@ class _Learning:
         return jax.jit(functools.partial(ppo.learn, **given), donate_argnums=0)
 
 
-def called_back(driver: physics.Driver) -> ppo.Transition:
-    """A driver's step as part of a compiled program: it gets the environments of all policies at once."""
+def called_back(driver: physics.Threads) -> ppo.Transition:
+    """A driver's step as part of a compiled program: it gets the environments of all policies at once.
+
+    What becomes unstable is NaN, from which PPO starts anew: nothing is raised within a program.
+    """
 
     def step(states, actions):
         flat = (np.asarray(x).reshape(-1, x.shape[-1]) for x in (states, actions))
-        return driver.step(*flat).astype(np.float32).reshape(states.shape)
+        return driver.try_step(*flat).astype(np.float32).reshape(states.shape)
 
     def transition(states: Array, actions: Array) -> Array:
         like = jax.ShapeDtypeStruct(states.shape, jnp.float32)
@@ -258,7 +262,7 @@ def demonstrate(
         return jnp.clip(mean + NOISE * jnp.exp(one.actor.log_deviation) * noise, -1, 1)
 
     with (
-        jax.default_device(jax.local_devices(backend="cpu")[0]),  # the same on every machine
+        jax.default_device(jax.local_devices(backend="cpu")[0]),  # the same with an accelerator and without
         tqdm(total=T, desc=f"{count} demonstrations", unit="step", disable=hidden) as bar,
     ):
         policies = jax.device_put(demonstrators, jax.local_devices(backend="cpu")[0])
@@ -284,7 +288,8 @@ def kept_demonstrations(
     if not 0 <= seed < 2**31:
         raise PoiseError(f"--seed lies between 0 and 2^31; got {seed}")
     found = origin.versions(*PHYSICS)
-    given = [count, seed, part, *(found[name] for name in ("poise", "jax", "numpy", "mujoco", "dm-control"))]
+    made_by = *(found[name] for name in ("poise", "jax", "jaxlib", "numpy", "mujoco", "dm-control")), NOISE, skill.steps
+    given = [FORMAT, count, seed, part, *made_by]
     key = hashlib.sha256(json.dumps(given).encode() + policies.read_bytes()).hexdigest()[:16]
     folder = cache_folder("demonstrations", VARIABLE)
     path = folder and folder / f"{policies.stem}-{part}-{key}.npz"

@@ -149,8 +149,8 @@ def resets(count: int, seed: int) -> Float[np.ndarray, "count S"]:
 
 
 def environment(states: Array, actions: Array) -> np.ndarray:
-    """The next states by MuJoCo; the motors give no more than their range, whatever a policy asks for."""
-    return in_threads().step(states, np.clip(np.asarray(actions), -1, 1))
+    """The next states by MuJoCo; the motors give no more than their range, and a body that breaks apart is NaN."""
+    return in_threads().try_step(states, actions)
 
 
 def observe(states: Float[Array, "*batch S"]) -> Float[Array, "*batch O"]:
