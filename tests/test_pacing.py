@@ -7,12 +7,12 @@ from poise import pacing
 from poise.pacing import Pace, Stop
 
 
-def test_ctrl_c_waits_until_it_is_asked_for_and_works_at_once_when_pressed_twice(capsys):
+def test_ctrl_c_waits_until_it_is_asked_for_and_works_at_once_when_pressed_twice(capfd):
     with Stop(saving=True) as stop:
         stop.check()
         signal.raise_signal(signal.SIGINT)
         assert stop.asked
-        assert "Ctrl-C again stops at once" in capsys.readouterr().err
+        assert "Ctrl-C again stops at once" in capfd.readouterr().err
         with pytest.raises(KeyboardInterrupt):
             stop.check()
         with pytest.raises(KeyboardInterrupt):

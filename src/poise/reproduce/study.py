@@ -14,7 +14,7 @@ import numpy as np
 from tqdm import tqdm
 
 from .. import config, origin, storage
-from ..config import Experiment
+from ..config import Experiment, Settings
 from ..domains import find_domain
 from ..errors import PoiseError
 from ..evaluation import ROLLOUTS
@@ -67,6 +67,7 @@ class Study:
         path, about = study.folder / "study.json", json.loads(json.dumps(study.about()))
         if path.exists():
             old = storage.read_json(path)
+            old["settings"] = config.fill(Settings, old["settings"])
             for key in about:
                 if old.get(key) != about[key]:
                     raise PoiseError(
