@@ -251,7 +251,7 @@ def test_a_folder_of_a_version_with_fewer_settings_is_still_known(run, tmp_path)
     poise.train("ctvae-style", seeds=2, count=300, settings=TINY, out=folder, progress=False)
 
 
-def test_what_ctrl_c_stops_is_saved_first(monkeypatch, tmp_path):
+def test_what_ctrl_c_stops_is_saved_first(interruptible, monkeypatch, tmp_path):
     monkeypatch.setattr(pacing, "SECONDS_BETWEEN_CHECKPOINTS", 1e9)
     fit, chunks = jobs.fit, []
 
