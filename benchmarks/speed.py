@@ -37,6 +37,7 @@ from poise.training import Data, fit, one_run, start
 from poise.widening import label_sets, widened
 
 MAIN = Shape()
+PAIRS = 7
 ON_GPU = [
     *(replace(MAIN, runs=runs) for runs in (64, 1, 256)),
     CHEETAH,
@@ -64,8 +65,8 @@ ON_CPU = [
 class Arguments:
     """Measures the speed of Poise on this machine."""
 
-    sections: tuple[str, ...] = ("step", "labeling", "sampling", "streaming", "start", "style")
-    """Which of: step, labeling, sampling, streaming, start, style."""
+    sections: tuple[str, ...] = ("step", "pairs", "labeling", "sampling", "streaming", "start", "style")
+    """Which of: step, pairs, labeling, sampling, streaming, start, style."""
     out: Path = Path("results/speed")
     rows: int | None = None
     """Only so many shapes of a step, beginning with the most important."""
@@ -125,19 +126,34 @@ def step(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
         print({key: row[key] for key in kept}, flush=True)
 
 
-EAGER = """
+ALONE = """
 import json, sys
-from speed import Shape, build, eager
-print(json.dumps(eager(build(Shape(**json.loads(sys.argv[1]))))))
+from speed import Shape, build, eager, measure
+print(json.dumps({name}(build(Shape(**json.loads(sys.argv[1]))))))
 """
+
+
+def in_its_own_process(name: str, shape: Shape, **environment: str) -> dict[str, Any]:
+    """`eager` or `measure` of a shape, undisturbed by what this process has begun."""
+    words = [sys.executable, "-c", ALONE.format(name=name), json.dumps(asdict(shape))]
+    given = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", **environment}
+    done = subprocess.run(words, cwd=Path(__file__).parent, env=given, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def eager_in_its_own_process(shape: Shape) -> dict[str, float | None]:
     """`eager`, undisturbed: the threads of JAX's devices would slow PyTorch down, to our advantage."""
-    words = [sys.executable, "-c", EAGER, json.dumps(asdict(replace(shape, runs=1)))]
-    environment = {**os.environ, "POISE_CORES": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    done = subprocess.run(words, cwd=Path(__file__).parent, env=environment, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return in_its_own_process("eager", replace(shape, runs=1), POISE_CORES="1")
+
+
+def pairs(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
+    """One style step of Poise and of eager PyTorch in turn, several times: how much of their ratio is chance."""
+    ours, theirs = [], []
+    for _ in range(PAIRS):
+        ours.append(in_its_own_process("measure", MAIN)["ms_per_step"])
+        theirs.append(eager_in_its_own_process(MAIN)["baseline_ms"])
+        ratios = sorted(round(b / a, 3) for a, b in zip(ours, theirs, strict=True) if b is not None)
+        save(pairs=_shown({"poise_ms": ours, "eager_ms": theirs, "ratios": ratios}))
 
 
 def eager(work: Work) -> dict[str, float | None]:
@@ -279,6 +295,7 @@ def _shown(found: dict[str, Any]) -> dict[str, Any]:
 
 SECTIONS: dict[str, Callable[[Arguments, dict[str, Any], Save], None]] = {
     "step": step,
+    "pairs": pairs,
     "labeling": labeling,
     "sampling": sampling,
     "streaming": streaming,

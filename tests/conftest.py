@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 
 import jax
 import jaxtyping
@@ -51,6 +52,14 @@ def count_compilations():
             yield told
     finally:
         logger.removeHandler(handler)
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C as in a terminal: whoever starts the tests in the background has them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -64,29 +64,30 @@ def test_a_rollout_that_leaves_the_finite_numbers_is_replaced_by_its_demonstrati
     assert [np.ascontiguousarray(one).tobytes() in shown for one in rollouts.states[0]] == [True, False, True, False]
 
 
-def test_learned_dynamics_err_less_where_the_policy_goes_once_they_are_refined_there():
+def test_dynamics_err_less_where_the_policy_goes_once_they_have_seen_rollouts_of_it():
+    """The same number of steps, with and without rollouts: demonstrations stay near zero, an early policy does not."""
 
-    def environment(states, actions):  # bends away from where demonstrations are
-        return states + actions * (1 + jnp.tanh(jnp.abs(states) - 2))
+    def environment(states, actions):
+        return states + actions * (1 + jnp.tanh(jnp.square(states) / 4))
 
     random = np.random.default_rng(0)
-    states = [random.normal(0, 0.1, (400, 2))]
-    actions = random.normal(0.3, 0.1, (400, 12, 2))
-    for action in actions.swapaxes(0, 1):
-        states.append(np.asarray(environment(states[-1], action)))
-    demonstrations = Trajectories(np.stack(states, axis=1), actions)
+    states, actions = [random.normal(0, 0.3, (400, 2))], []
+    for _ in range(12):
+        actions.append(random.normal(0, 0.3, (400, 2)) - states[-1])  # always back to zero
+        states.append(np.asarray(environment(states[-1], actions[-1])))
+    demonstrations = Trajectories(np.stack(states, axis=1), np.stack(actions, axis=1))
     domain = Domain("bent", environment=environment)
 
     def reach(states, actions):
         return states[-1, 0]
 
     errors = []
-    for refine in (0, 300):
-        training = Training(policy_steps=100, labeler_steps=50, dynamics_steps=100, refine_steps=refine, rounds=3)
-        settings = replace(TINY, training=replace(training, batch=32, rollouts=32, learning_rate=5e-3))
+    for dynamics, refine in ((400, 0), (100, 300)):
+        steps = Training(policy_steps=3, labeler_steps=3, dynamics_steps=dynamics, refine_steps=refine, rounds=3)
+        settings = replace(TINY, training=replace(steps, batch=32, rollouts=32, learning_rate=5e-3))
         run = poise.train("ctvae-style", demonstrations, [reach], domain=domain, settings=settings, progress=False)
         made = run.sample(200)
-        dynamics = jax.tree.map(lambda x: x[0] if hasattr(x, "dtype") else x, run.parts["dynamics"])
-        predicted = dynamics.step(made.states[:, :-1], made.actions, jnp.zeros((200, 12, 0)))
+        learned = jax.tree.map(lambda x: x[0] if hasattr(x, "dtype") else x, run.parts["dynamics"])
+        predicted = learned.step(made.states[:, :-1], made.actions, jnp.zeros((200, 12, 0)))
         errors.append(float(np.mean(np.square(predicted - made.states[:, 1:]))))
-    assert errors[1] < 0.7 * errors[0]
+    assert errors[1] < 0.5 * errors[0], errors

@@ -33,7 +33,7 @@ def job(folder: Path, code: str = JOB) -> subprocess.Popen:
 
 def wait_for(path: Path, lines: int, process: subprocess.Popen) -> None:
     """Waits until a job has logged that many lines."""
-    for _ in range(1200):
+    for _ in range(4800):
         if path.exists() and path.read_text().count("\n") >= lines:
             return
         assert process.poll() is None
@@ -230,7 +230,28 @@ def test_a_run_that_was_cut_while_its_dynamics_were_refined_ends_as_if_it_were_n
     ]
 
 
-def test_what_ctrl_c_stops_is_saved_first(monkeypatch, tmp_path):
+def test_what_is_trained_is_not_lost_when_the_environment_fails(tmp_path, capsys):
+    def fails(states, actions):
+        raise RuntimeError("the simulator is gone")
+
+    domain, style = poise.Domain("broken", environment=fails), lambda states, actions: states[-1, 0]
+    run = poise.train("ctvae", wander(60), [style], domain=domain, seeds=2, settings=TINY, out=tmp_path, progress=False)
+    assert (tmp_path / "weights.safetensors").exists()
+    assert run.best == 0
+    assert "could not be compared" in capsys.readouterr().err
+
+
+def test_a_folder_of_a_version_with_fewer_settings_is_still_known(run, tmp_path):
+    import shutil
+
+    folder = shutil.copytree(run.folder, tmp_path / "run")
+    written = storage.read_json(folder / "config.json")
+    del written["experiment"]["settings"]["training"]["refine_steps"]
+    storage.write_json(folder / "config.json", written)
+    poise.train("ctvae-style", seeds=2, count=300, settings=TINY, out=folder, progress=False)
+
+
+def test_what_ctrl_c_stops_is_saved_first(interruptible, monkeypatch, tmp_path):
     monkeypatch.setattr(pacing, "SECONDS_BETWEEN_CHECKPOINTS", 1e9)
     fit, chunks = jobs.fit, []
 

@@ -7,12 +7,12 @@ from poise import pacing
 from poise.pacing import Pace, Stop
 
 
-def test_ctrl_c_waits_until_it_is_asked_for_and_works_at_once_when_pressed_twice(capsys):
+def test_ctrl_c_waits_until_it_is_asked_for_and_works_at_once_when_pressed_twice(interruptible, capfd):
     with Stop(saving=True) as stop:
         stop.check()
         signal.raise_signal(signal.SIGINT)
         assert stop.asked
-        assert "Ctrl-C again stops at once" in capsys.readouterr().err
+        assert "Ctrl-C again stops at once" in capfd.readouterr().err
         with pytest.raises(KeyboardInterrupt):
             stop.check()
         with pytest.raises(KeyboardInterrupt):
@@ -20,7 +20,7 @@ def test_ctrl_c_waits_until_it_is_asked_for_and_works_at_once_when_pressed_twice
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_where_nothing_is_saved_ctrl_c_works_as_ever():
+def test_where_nothing_is_saved_ctrl_c_works_as_ever(interruptible):
     with Stop(saving=False), pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
 

@@ -49,12 +49,14 @@ def test_a_limit_is_met_or_missed(page):
 
 
 def test_two_cores_are_held_against_eager_pytorch(page):
-    def met(ms, hardware="2 CPU cores (x86_64)"):
-        return page.lines_of(result(hardware, rows=[row(1, ms, baseline=100.0)]))[0].met
+    def line(*ratios, hardware="2 CPU cores (x86_64)"):
+        lines = page.lines_of(result(hardware, rows=[row(1)], pairs={"ratios": sorted(ratios)}))
+        return next(line for line in lines if line.what.startswith("times as fast as eager PyTorch"))
 
-    assert met(50.0) is True
-    assert met(51.0) is False
-    assert met(51.0, "12 CPU cores (x86_64)") is None
+    assert line(1.9, 2.0, 2.9).met is True
+    assert line(1.9, 1.99, 2.9).met is False
+    assert line(1.9, hardware="12 CPU cores (x86_64)").met is None
+    assert line(1.9, 2.0, 2.9).beside == "median of 3 pairs in turn, 1.90 to 2.90"
 
 
 def test_a_baseline_of_one_run_stands_beside_many(page):

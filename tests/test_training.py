@@ -250,3 +250,9 @@ def test_own_rollouts_are_learned_from(given):
     states = [trained(given, settings, algorithm=algorithm, collect=lambda *_, own=own: own) for own in (one, other)]
     np.testing.assert_array_equal(flat(states[0], 0), flat(states[1], 0))
     assert not np.array_equal(flat(states[0], 1), flat(states[1], 1))
+
+
+def test_two_stages_in_a_row_cannot_both_collect():
+    other = replace(REFINE, name="other")
+    with pytest.raises(PoiseError, match="'refine' and 'other' both collect"):
+        turns(Algorithm({}, (*COUNTED.stages, REFINE, other)), Training(extra_steps={"other": 4}))

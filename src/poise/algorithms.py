@@ -87,7 +87,7 @@ class Stage:
     """Weight of the squared parameters, as the paper has it for the dynamics."""
     collects: bool = False
     """Whether its batches also hold rollouts of the current policy in the environment; it takes turns with the stage
-    before it (`training.turns`)."""
+    before it (`training.turns`). It must leave the policy alone: a resumed turn rolls it out once more."""
 
 
 @dataclass(frozen=True)

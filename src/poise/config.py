@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import typing
 from dataclasses import dataclass, field
@@ -186,6 +187,11 @@ class Experiment:
 def to_json(value: Any) -> Any:
     """A dataclass of this module as plain dictionaries, lists and numbers."""
     return dataclasses.asdict(value)
+
+
+def fill(kind: type, tree: dict[str, Any]) -> dict[str, Any]:
+    """What an earlier version wrote, with the defaults of settings that it did not know, as JSON has it."""
+    return json.loads(json.dumps(to_json(from_json(kind, tree))))
 
 
 def from_json(kind: type, tree: dict[str, Any]) -> Any:

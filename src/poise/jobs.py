@@ -350,7 +350,6 @@ class _Job:
         task, labels = self.task, self.validation_labels
         kept = task.splits.validation[:STARTS_KEPT]
         starts = Trajectories(kept.states, kept.actions, kept.lengths, {"labels": labels[:STARTS_KEPT]})
-        right = _joint(task, state, starts, Place(self.space, joint))
         run = Run(
             experiment=task.experiment,
             domain=task.domain,
@@ -358,7 +357,7 @@ class _Job:
             parts=self.take(state, joint, turn).parts,
             starts=starts,
             stopped=tuple(self.stopped),
-            best=int(np.argmax(np.where(running(state), right, -1))),
+            best=self._best(state, starts, joint),
             seconds=self.seconds,
             fingerprint=task.fingerprint,
             folder=self.folder,
@@ -368,6 +367,17 @@ class _Job:
             write_result(self.folder, run)
             (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return run
+
+    def _best(self, state: State, starts: Trajectories, joint: LabelSpace) -> int:
+        """The place of the best seed; what is trained is not lost if the user's environment fails."""
+        if len(self.seeds) == 1:
+            return 0
+        try:
+            right = _joint(self.task, state, starts, Place(self.space, joint))
+        except Exception as error:
+            tqdm.write(f"the seeds could not be compared, so that the first one is sampled: {error}", file=sys.stderr)
+            return 0
+        return int(np.argmax(np.where(running(state), right, -1)))
 
     @property
     def seconds(self) -> float:

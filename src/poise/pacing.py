@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -58,7 +59,7 @@ class Stop:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
-        tqdm.write("stopping after this chunk, to save it; Ctrl-C again stops at once", file=sys.stderr)
+        os.write(2, b"\nstopping after this chunk, to save it; Ctrl-C again stops at once\n")  # safe within a signal
 
     def check(self) -> None:
         """Stops, if that was asked for."""

@@ -50,6 +50,7 @@ def write_config(folder: Path, experiment: Experiment, styles, domain: Domain, f
     }
     if path.exists():
         old = read_config(folder)
+        old["experiment"] = config.fill(Experiment, old["experiment"])
         for key, what in (
             ("experiment", "experiment"),
             ("data", "set of training demonstrations"),

@@ -8,6 +8,7 @@ cut into chunks, or interrupted and resumed, changes nothing; nor does in whose 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import zlib
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -115,6 +116,11 @@ class Turn(NamedTuple):
 
 def turns(algorithm: Algorithm, training: Training) -> list[Turn]:
     """What is trained when: stage after stage, but one that collects rollouts takes turns with the one before it."""
+    for before, after in itertools.pairwise(algorithm.stages):
+        if before.collects and after.collects:
+            raise PoiseError(
+                f"stages {before.name!r} and {after.name!r} both collect rollouts: put a stage between them"
+            )
     found: list[Turn] = []
     for stage in algorithm.stages:
         steps = training.steps(stage.name)
@@ -260,13 +266,14 @@ def compile_stage(
 
     def take_step(data: Data, each: Each, state: State) -> tuple[State, Named]:
         key_rows, key_loss = jax.random.split(jax.random.fold_in(_stage_key(state, stage), state.step))
-        rows = _draw(key_rows, data, settings)
+        batch_size = settings.training.batch
+        rows = _draw(key_rows, len(data.demonstrations), min(batch_size, len(data.demonstrations)))
         chosen, rest = _choose(state.parts, stage)
         gradient_of = eqx.filter_value_and_grad(objective, has_aux=True)
         batch = axis.spread(data.batch(axis.spread(rows), each.labels))
         if stage.collects:
             assert each.rollouts is not None
-            own = _draw(jax.random.fold_in(key_rows, 1), each.rollouts, settings)
+            own = _draw(jax.random.fold_in(key_rows, 1), len(each.rollouts.demonstrations), len(rows))
             made = axis.spread(each.rollouts.batch(axis.spread(own), jnp.asarray(0)))
             batch = jax.tree.map(lambda *both: jnp.concatenate(both), batch, made)
         (loss, named), gradient = gradient_of(chosen, rest, batch, each.weights, key_loss)
@@ -303,10 +310,9 @@ def compile_stage(
     return all_runs
 
 
-def _draw(key: PRNGKeyArray, data: Data, settings: Settings) -> Int[Array, " batch"]:
-    """The rows of a batch."""
-    count = len(data.demonstrations)
-    return jax.random.randint(key, (min(settings.training.batch, count),), 0, count)
+def _draw(key: PRNGKeyArray, among: int, count: int) -> Int[Array, " count"]:
+    """So many rows of a batch, among so many."""
+    return jax.random.randint(key, (count,), 0, among)
 
 
 def _pieces(stage: Stage, state: State, data: Data, settings: Settings, runs: int, devices: list[Any] | None) -> int:
@@ -323,7 +329,7 @@ def bytes_of_a_run(stage: Stage, state: State, data: Data, settings: Settings) -
     """About how much memory a step of one run takes: what its gradient keeps, and its parts."""
     parts = one_run(state.parts, 0)
     chosen, rest = _choose(parts, stage)
-    rows = jnp.zeros(settings.training.batch, jnp.int32)
+    rows = jnp.zeros(settings.training.batch * (2 if stage.collects else 1), jnp.int32)
 
     def kept(chosen):
         batch = data.batch(rows, jnp.asarray(0))

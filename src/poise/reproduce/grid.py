@@ -82,7 +82,7 @@ class Cell:
         settings = like.settings
         if self.dynamics != "known":  # all that is wanted of it are its dynamics
             network = replace(settings.network, dynamics=self.dynamics)
-            training = replace(settings.training, policy_steps=0, labeler_steps=0)
+            training = replace(settings.training, policy_steps=0, labeler_steps=0, refine_steps=0)
             settings = replace(settings, network=network, training=training)
         weight = 1.0 if self.plain else self.weight
         if weight is not None:

@@ -14,7 +14,7 @@ import numpy as np
 from tqdm import tqdm
 
 from .. import config, origin, storage
-from ..config import Experiment
+from ..config import Experiment, Settings
 from ..domains import Domain, find_domain
 from ..errors import PoiseError
 from ..jobs import train_tasks
@@ -74,6 +74,7 @@ class Study:
         path, about = study.folder / "study.json", json.loads(json.dumps(study.about()))
         if path.exists():
             old = storage.read_json(path)
+            old["settings"] = config.fill(Settings, old["settings"])
             for key in about:
                 if old.get(key) != about[key]:
                     raise PoiseError(
