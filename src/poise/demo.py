@@ -40,4 +40,4 @@ def _train(algorithm: str, out: Path, seeds: int) -> Run:
     try:
         return train_task(task, out / algorithm)
     except PoiseError as error:
-        raise PoiseError(f"{error} (or remove {out / algorithm} to start the demo afresh)") from error
+        raise PoiseError(f"{error} (or remove {out} to start the demo afresh)") from error
