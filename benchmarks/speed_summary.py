@@ -131,8 +131,8 @@ def step_lines(result: Result) -> Iterator[Line]:
     if ratios := result.get("pairs", {}).get("ratios"):
         least, most = ratios[0], ratios[-1]
         bound = ("at least 2", median(ratios) >= 2) if hardware == "2 CPU cores" else ("", None)
-        beside = f"median of {len(ratios)} pairs in turn, {least:.2f} to {most:.2f}"
-        yield Line("step", "times as fast as eager PyTorch, 1 run", f"{median(ratios):.2f}", *bound, beside=beside)
+        beside = f"the median of {len(ratios)} pairs measured in turn, of {least:.3f} to {most:.3f}"
+        yield Line("step", "eager PyTorch over Poise, 1 run", f"{median(ratios):.2f} x", *bound, beside=beside)
     for runs in (1, 64):
         if row := find_row(result, CHEETAH, runs):
             what = f"the Cheetah's sizes, {'1 run' if runs == 1 else f'{runs} runs at once, per step and run'}"

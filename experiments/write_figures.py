@@ -134,7 +134,8 @@ def speed() -> str:
             commits = sorted({part["commit"] for part in parts if "commit" in part} | {result["commit"]})
             notes.append(f"{origin(result)}; parts of it measured at {', '.join(commits)}.")
     notes.append(
-        "Limits were set beforehand. The published code was timed once, beforehand; eager PyTorch in this command."
+        "Limits were set beforehand. The published code was timed once, beforehand; eager PyTorch, one run as the "
+        "published loop goes, in this command (docs/speed.md also has it at its best)."
     )
     return f"{table(['', 'measured', 'limit', 'beside it'], rows)}\n\n{' '.join(notes)}"
 

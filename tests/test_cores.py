@@ -33,3 +33,11 @@ def test_a_number_of_cores_is_a_number(monkeypatch, told):
     monkeypatch.setenv("POISE_CORES", told)
     with pytest.raises(PoiseError, match="POISE_CORES is a number of cores"):
         use_cores()
+
+
+def test_a_process_that_only_loads_a_run_has_one_device(run):
+    code = "import sys, jax, poise; poise.load_run(sys.argv[1]).sample(1); print(len(jax.devices()))"
+    environment = {name: value for name, value in os.environ.items() if name != "POISE_CORES"}
+    words = [sys.executable, "-c", code, str(run.folder)]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1"]

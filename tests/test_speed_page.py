@@ -51,12 +51,12 @@ def test_a_limit_is_met_or_missed(page):
 def test_two_cores_are_held_against_eager_pytorch(page):
     def line(*ratios, hardware="2 CPU cores (x86_64)"):
         lines = page.lines_of(result(hardware, rows=[row(1)], pairs={"ratios": sorted(ratios)}))
-        return next(line for line in lines if line.what.startswith("times as fast as eager PyTorch"))
+        return next(line for line in lines if line.what.startswith("eager PyTorch over Poise"))
 
     assert line(1.9, 2.0, 2.9).met is True
     assert line(1.9, 1.99, 2.9).met is False
     assert line(1.9, hardware="12 CPU cores (x86_64)").met is None
-    assert line(1.9, 2.0, 2.9).beside == "median of 3 pairs in turn, 1.90 to 2.90"
+    assert line(1.9, 2.0, 2.9).beside == "the median of 3 pairs measured in turn, of 1.900 to 2.900"
 
 
 def test_a_baseline_of_one_run_stands_beside_many(page):

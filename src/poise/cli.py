@@ -441,7 +441,8 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         arguments = parse(words)
         use_program_cache()
-        use_cores()
+        if isinstance(arguments, Demo | Train | Reproduce):  # what loads a run is faster on one device
+            use_cores()
         COMMANDS[type(arguments)](arguments)
     except PoiseError as error:
         print(f"poise: {error}", file=sys.stderr)

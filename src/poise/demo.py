@@ -58,7 +58,7 @@ def _train(experiment: Experiment, folder: Path) -> Run:
     try:
         return train_task(prepare(experiment), folder)
     except PoiseError as error:
-        raise PoiseError(f"{error} (or remove {folder} to start the demo afresh)") from error
+        raise PoiseError(f"{error} (or remove {folder.parent} to start the demo afresh)") from error
 
 
 def _draw_gaits(run: Run, out: Path) -> list[Path]:

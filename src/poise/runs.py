@@ -22,7 +22,6 @@ from . import config, origin, storage
 from .acting import Actor, Words, check_draw, check_state, draw_labels, find_classes
 from .algorithms import Problem, find_algorithm
 from .config import Experiment
-from .cores import use_cores
 from .domains import Domain
 from .errors import PoiseError, unknown
 from .evaluation import ROLLOUTS, Checked, Report, base_rates, judge, score_seed
@@ -235,8 +234,7 @@ def load_run(folder: str | Path, styles: Sequence[str | LabelingFunction] = (), 
     A style from a file that has moved since can be given anew, as file.py:function or as itself; a domain of the
     user's own must be.
     """
-    use_program_cache()
-    use_cores()
+    use_program_cache()  # but not each core for a device: one device answers a single call faster
     folder = Path(folder)
     if not folder.is_dir():
         raise PoiseError(f"no such run folder: {folder}")

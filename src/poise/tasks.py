@@ -49,7 +49,9 @@ class Task:
     def __str__(self) -> str:
         """What is about to be trained, on one line."""
         experiment, sizes = self.experiment, [len(part) for part in self.splits]
-        needless = ("dynamics", "refine") if self.dynamics_known else () if self.domain.environment else ("refine",)
+        needless = ("dynamics", "refine") if self.dynamics_known else ()
+        if not (self.domain.environment or self.domain.dynamics):
+            needless = ("refine",)
         stages = {s.name: experiment.settings.training.steps(s.name) for s in self.algorithm.stages}
         steps = [f"{name} {count}" for name, count in stages.items() if count and name not in needless]
         few = " (few: figures will say little)" if min(sizes[1:]) < FEW else ""
