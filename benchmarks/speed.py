@@ -149,7 +149,7 @@ def eager_in_its_own_process(shape: Shape) -> dict[str, float | None]:
 def pairs(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
     """One style step of Poise and of eager PyTorch in turn, several times: how much of their ratio is chance."""
     ours, theirs = [], []
-    for _ in range(PAIRS):
+    for _ in range(PAIRS if arguments.baseline else 0):
         ours.append(in_its_own_process("measure", MAIN)["ms_per_step"])
         theirs.append(eager_in_its_own_process(MAIN)["baseline_ms"])
         ratios = sorted(round(b / a, 3) for a, b in zip(ours, theirs, strict=True) if b is not None)

@@ -129,9 +129,8 @@ def step_lines(result: Result) -> Iterator[Line]:
         minor = runs not in (1, 64, 256) and runs != most
         yield Line("step", what, milliseconds(taken), limit, met, _beside_step(result, row), minor)
     if ratios := result.get("pairs", {}).get("ratios"):
-        least, most = ratios[0], ratios[-1]
         bound = ("at least 2", median(ratios) >= 2) if hardware == "2 CPU cores" else ("", None)
-        beside = f"the median of {len(ratios)} pairs measured in turn, of {least:.3f} to {most:.3f}"
+        beside = f"the median of {len(ratios)} pairs measured in turn, of {ratios[0]:.3f} to {ratios[-1]:.3f}"
         yield Line("step", "eager PyTorch over Poise, 1 run", f"{median(ratios):.2f} x", *bound, beside=beside)
     for runs in (1, 64):
         if row := find_row(result, CHEETAH, runs):

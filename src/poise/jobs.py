@@ -235,7 +235,7 @@ def _collector(jobs: list[_Job], joint: LabelSpace) -> Callable[[State, int], Da
     """What rolls out the policies of all runs in the real environment for a turn of training, if there is one."""
     task, (different, sets) = jobs[0].task, _distinct(jobs)
     environment = task.domain.environment or task.domain.dynamics
-    if environment is None:
+    if environment is None or not task.experiment.settings.training.refine_steps:
         return None
     labels = np.stack([Place(job.space, joint).labels(job.task.labels) for job in different])
 
