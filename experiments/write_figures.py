@@ -7,6 +7,7 @@ A page names a block, and this script fills it:  <!-- figures: demo -->  ...  <!
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from poise import evaluation
 from poise.reproduce import tables
 from poise.reproduce.grid import TABLES
 
@@ -237,15 +239,22 @@ def paper_verdict() -> str:
     return f"{said}\n\nFrom `results/basketball/paper.json`: {data}, {result['hardware']}, commits {result['commit']}."
 
 
+STYLES = ("speed", "destination", "displacement", "direction", "curvature")
+STRAYING = (*(f"{style}-3" for style in STYLES), "destination-6", "displacement-6")
+
+
 def astray() -> str:
     """Rollouts that go where no demonstration goes."""
-    result = read("basketball/astray")
-    rows = [
-        [f"`{name}`", *(spread(shares[key]) for key in ("joint", "astray", "joint_inside"))]
-        for name, shares in result["runs"].items()
-    ]
-    head = ["real NBA tracking", "right", "astray", "right and not astray"]
-    return f"{table(head, rows)}\n\nMedian [min, max] of 5 seeds. {origin(result)}."
+    measured, rows = read("basketball/paper")["measured"], []
+    for labels, algorithm in itertools.product(STRAYING, ("ctvae", "ctvae-style")):
+        seeds = measured[f"{algorithm}-{labels}"]["seeds"]
+        shares = ([seed[key] for seed in seeds] for key in ("joint", "astray", "joint_inside"))
+        rows.append([labels, f"`{algorithm}`", *(spread(evaluation.spread(values)) for values in shares)])
+    head = ["real NBA tracking", "", "right", "astray", "right and not astray"]
+    return f"{table(head, rows)}\n\nMedian [min, max] of 5 seeds, from `results/basketball/paper.json`."
+
+
+ALGORITHMS = ("ctvae", "ctvae-info", "ctvae-mi", "ctvae-style")
 
 
 def paper_summary() -> str:
@@ -255,10 +264,10 @@ def paper_summary() -> str:
     for name in ("single-styles", "joint"):
         cells = {(c["algorithm"], c["column"]): c for c in tables.summarise(name, TABLES[name], measured)}
         for column in TABLES[name].columns:
-            shown = [cells.get((algorithm, column)) for algorithm in ("ctvae", "ctvae-style")]
+            shown = [cells.get((algorithm, column)) for algorithm in ALGORITHMS]
             words = [f"{c['median']:.0f} ({c['paper']['median']:.0f})" if c else MISSING for c in shown]
             rows.append([column.upper() if name == "single-styles" else f"{column} joint", *words])
-    head = ["style-consistency, %: Poise (the paper)", "`ctvae`", "`ctvae-style`"]
+    head = ["style-consistency, %: Poise (the paper)", *(f"`{algorithm}`" for algorithm in ALGORITHMS)]
     note = "Medians of 5 seeds on real NBA tracking; all cells: [docs/basketball.md](docs/basketball.md)."
     return f"{table(head, rows)}\n\n{note}"
 

@@ -105,6 +105,20 @@ def test_what_was_to_be_shown_is_told_as_it_is():
     assert "not measured yet" in said[1]
 
 
+def test_the_weight_that_stays_near_the_baseline_is_named():
+    def measured(nld, joint=0.97):
+        return {"seeds": [{"seed": 0, "stopped": None, "joint": joint, "nld": nld, "kl": 0.1}], "steps": 24}
+
+    weights = {column: cell for _, column, cell in TABLES["weight"].cells()}
+    distant = {"1": -8.9, "2": -8.86, "3": -8.83, "5": -8.8}
+    results = {cell.name: measured(distant[column]) for column, cell in weights.items()}
+    results[Cell("ctvae", ("destination",)).name] = measured(-9.0, 0.7)
+    weight = "weight 2 is the largest in the table `weight` with that: -8.86, 0.14 from ctvae, and 97.0 % consistent"
+    assert tables.verdict(results, TABLES)[-1] == weight
+    results[Cell("ctvae", ("destination",)).name] = measured(-9.1, 0.7)
+    assert tables.verdict(results, TABLES)[-1].startswith("ctvae-style -8.80, within 0.15 of ctvae -9.10: **no**")
+
+
 def test_another_study_in_the_same_folder_is_refused(folder):
     with pytest.raises(PoiseError, match=r"holds another study \(seeds: 2, not 3\)"):
         reproduce.reproduce(["rnn"], quick=True, seeds=3, out=folder, progress=False)

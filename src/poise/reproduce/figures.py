@@ -59,7 +59,7 @@ def _displacement(study: Study) -> Figure | None:
     start, asked = _start(runs[0], CORNER), [(run, k) for k in (0, 5) for run in runs]
     panels = [_panel(run, {"displacement": k}, start, f"{run.experiment.algorithm}, ") for run, k in asked]
     rings = [Rings(start, run.styles[0].thresholds or (), k) for run, k in asked]
-    return plots.draw_rollouts(panels, BASKETBALL.scene, columns=4, rings=rings, drawn=DRAWN, beyond=BEYOND)
+    return plots.draw_rollouts(panels, BASKETBALL.scene, columns=2, rings=rings, drawn=DRAWN, beyond=BEYOND)
 
 
 def _destination(classes: int, study: Study) -> Figure | None:
