@@ -31,6 +31,9 @@ class Line:
         self.sizes.append(len(states))
         return np.asarray(states, np.float64) + actions
 
+    def try_step(self, states, actions):
+        return self.step(states, actions)
+
 
 class Interrupting(Line):
     """Presses Ctrl-C in the middle of the first chunk."""

@@ -56,7 +56,7 @@ class Skill:
     """Of a demonstration."""
     resets: Callable[[int, int], np.ndarray]
     """First states, by count and seed."""
-    threads: Callable[[], physics.Threads]
+    threads: Callable[[], physics.Driver]
     compiled: Callable[..., physics.Compiled]
     recipe: Recipe = field(default_factory=Recipe)
     measures: dict[str, Callable[[Array], Array]] = field(default_factory=dict)
@@ -222,7 +222,7 @@ class _Learning:
         return jax.jit(functools.partial(ppo.learn, **given), donate_argnums=0)
 
 
-def called_back(driver: physics.Threads) -> ppo.Transition:
+def called_back(driver: physics.Driver) -> ppo.Transition:
     """A driver's step as part of a compiled program: it gets the environments of all policies at once.
 
     What becomes unstable is NaN, from which PPO starts anew: nothing is raised within a program.

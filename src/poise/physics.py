@@ -34,8 +34,16 @@ LARGEST = 1e10  # MuJoCo silently starts anew from larger numbers
 class Driver(Protocol):
     """Takes one control step of many bodies at once."""
 
+    model: Any
+    """MuJoCo's model of a body."""
+
     def step(self, states: Any, actions: Any) -> np.ndarray:
-        """The next states [N, S] of states [N, S] and actions [N, A], checked."""
+        """The next states [N, S] of states [N, S] and actions [N, A]; what is not a state or an action is refused."""
+        ...
+
+    def try_step(self, states: Any, actions: Any) -> np.ndarray:
+        """The same for rollouts that must go on: actions are cut to their range, and what is not finite, or becomes
+        unstable, is NaN."""
         ...
 
 
@@ -79,22 +87,16 @@ class Threads:
     def step(self, states: Any, actions: Any) -> Float[np.ndarray, "N S"]:
         """The next states, after one control step."""
         states, actions = check(self.model, states, actions)
-        return self._stable(states, self._advance(states, actions, self.substeps))
+        return _stable(states, self._advance(states, actions, self.substeps))
 
     def try_step(self, states: Any, actions: Any) -> Float[np.ndarray, "N S"]:
-        """The same for rollouts that must go on: actions are cut to their range, and what is not finite, or becomes
-        unstable, is NaN."""
-        states, actions = np.asarray(states, np.float64), np.asarray(actions, np.float64)
-        fine = (np.abs(states) < LARGEST).all(axis=1) & np.isfinite(actions).all(axis=1)  # false for NaN
-        following = np.full(states.shape, np.nan)
-        control = np.clip(actions[fine], *self.model.actuator_ctrlrange.T)
-        following[fine] = self._advance(*check(self.model, states[fine], control), self.substeps)
-        return following
+        """The next states; NaN for what cannot be."""
+        return _where_fine(self.model, states, actions, lambda *fine: self._advance(*fine, self.substeps))
 
     def settle(self, states: Any, steps: int) -> Float[np.ndarray, "N S"]:
         """The states after so many physics steps without action."""
         states = check_states(self.model, states)
-        return self._stable(states, self._advance(states, np.zeros((len(states), self.model.nu)), steps))
+        return _stable(states, self._advance(states, np.zeros((len(states), self.model.nu)), steps))
 
     def _advance(self, states: np.ndarray, actions: np.ndarray, steps: int) -> np.ndarray:
         """The states after so many physics steps; NaN where they became unstable."""
@@ -109,13 +111,6 @@ class Threads:
         last = np.asarray(made)[:, -1]
         whole = np.isclose(last[:, :1], steps * self.model.opt.timestep)  # MuJoCo starts those anew that are not
         return np.where(whole, last[:, 1:], np.nan)
-
-    @staticmethod
-    def _stable(states: np.ndarray, following: np.ndarray) -> np.ndarray:
-        lost = np.flatnonzero(np.isnan(following).any(axis=1))
-        if len(lost):
-            raise PoiseError(f"the simulation became unstable in state {states[lost[0]].round(3).tolist()}")
-        return following
 
 
 class Compiled:
@@ -151,7 +146,34 @@ class Compiled:
     def step(self, states: Any, actions: Any) -> Float[np.ndarray, "N S"]:
         """The next states, after one control step."""
         states, actions = check(self.model, states, actions)
-        return np.asarray(self._batch(jnp.asarray(states, jnp.float32), jnp.asarray(actions, jnp.float32)))
+        return _stable(states, self._advance(states, actions))
+
+    def try_step(self, states: Any, actions: Any) -> Float[np.ndarray, "N S"]:
+        """The next states; NaN for what cannot be."""
+        return _where_fine(self.model, states, actions, self._advance)
+
+    def _advance(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        made = np.asarray(self._batch(jnp.asarray(states, jnp.float32), jnp.asarray(actions, jnp.float32)))
+        return np.where((np.abs(made) < LARGEST).all(axis=1, keepdims=True), made, np.nan)
+
+
+def _where_fine(
+    model: Any, states: Any, actions: Any, advance: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> Float[np.ndarray, "N S"]:
+    """The next states where state and action are finite, with the action cut to its range; NaN elsewhere."""
+    states, actions = np.asarray(states, np.float64), np.asarray(actions, np.float64)
+    fine = (np.abs(states) < LARGEST).all(axis=1) & np.isfinite(actions).all(axis=1)  # false for NaN
+    following = np.full(states.shape, np.nan)
+    control = np.clip(actions[fine], *model.actuator_ctrlrange.T)
+    following[fine] = advance(*check(model, states[fine], control))
+    return following
+
+
+def _stable(states: np.ndarray, following: np.ndarray) -> np.ndarray:
+    lost = np.flatnonzero(np.isnan(following).any(axis=1))
+    if len(lost):
+        raise PoiseError(f"the simulation became unstable in state {states[lost[0]].round(3).tolist()}")
+    return following
 
 
 def drive(
