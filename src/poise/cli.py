@@ -142,7 +142,7 @@ class Reproduce:
     """Makes the paper's tables on basketball again, beside its numbers; goes on where it was interrupted."""
 
     tables: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Tables by name, or `all`."""
+    """Tables by name, or `all`; --list names them."""
     list: bool = False
     """Names the tables and stops."""
     data: str | None = None
