@@ -301,8 +301,8 @@ def test_bad_input_is_refused_in_one_line(season, tmp_path, capsys):
     (useless / "a.json").write_text("{")
     cases = [
         (("sportvue", season, "--out", out), "invalid choice 'sportvue'"),
-        (("sportvu", tmp_path / "none", "--out", out), "is no folder of SportVU logs"),
-        (("sportvu", season / "0.json", "--out", out), "is a file: name the folder"),
+        (("sportvu", tmp_path / "none", "--out", out), "no such folder: "),
+        (("sportvu", season / "0.json", "--out", out), "is a file; name the folder"),
         (("sportvu", empty, "--out", out), "no SportVU logs in"),
         (("sportvu", useless, "--out", out), "nothing to import"),
         (("sportvu", season, "--out", tmp_path / "a.csv"), "written as .npz"),

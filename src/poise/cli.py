@@ -144,7 +144,7 @@ class Reproduce:
     """Makes the paper's tables again, beside its numbers; goes on where it was interrupted."""
 
     tables: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Tables by name; `all`: all of basketball; `cheetah`: all of the Cheetah."""
+    """Tables by name, `all` of basketball, or `cheetah` for all of the Cheetah; --list names them."""
     list: bool = False
     """Names the tables and stops."""
     data: str | None = None

@@ -166,7 +166,7 @@ def _train(jobs: list[_Job], progress: bool, title: str, quiet: bool) -> list[Ru
     if progress and not quiet:
         for job in jobs:
             tqdm.write(str(job.task), file=sys.stderr)
-    statistics = Statistics.of(task.splits.train)
+    statistics = Statistics.of(task.splits.train, task.domain.actions)
     state = jax.tree.map(
         lambda *each: jnp.concatenate(each) if eqx.is_array(each[0]) else each[0],
         *(job.state(statistics, joint, likes) for job in jobs),

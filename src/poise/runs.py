@@ -280,7 +280,7 @@ def _load(
 def _like(experiment: Experiment, domain: Domain, space: LabelSpace, starts: Trajectories) -> Parts:
     """The shapes of an experiment's parts for these labels."""
     algorithm = find_algorithm(experiment.algorithm, domain)
-    problem = Problem(_empty_statistics(starts), space, experiment.settings.network, domain)
+    problem = Problem(_empty_statistics(starts, domain), space, experiment.settings.network, domain)
     return eqx.filter_eval_shape(lambda: start(algorithm, problem, np.asarray(seeds_of(experiment))).parts)
 
 
@@ -298,6 +298,6 @@ def write_result(folder: Path, run: Run) -> None:
     storage.write_tree(folder / "weights.safetensors", run.parts, {"seeds": run.seeds})
 
 
-def _empty_statistics(like: Trajectories) -> Statistics:
+def _empty_statistics(like: Trajectories, domain: Domain) -> Statistics:
     sizes = (like.states.shape[-1], like.actions.shape[-1], like.states.shape[-1])
-    return Statistics(*(Standardizer(jnp.zeros(n), jnp.ones(n)) for n in sizes))
+    return Statistics(*(Standardizer(jnp.zeros(n), jnp.ones(n)) for n in sizes), domain.actions)

@@ -134,7 +134,8 @@ def read_folder(folder: Path, cut: Cut, jobs: int | None = None, progress: bool 
 def find_logs(folder: Path) -> list[Path]:
     """The .json and .7z files in a folder and below it."""
     if not folder.is_dir():
-        raise PoiseError(f"{folder} is {'a file: name the' if folder.exists() else 'no'} folder of SportVU logs")
+        what = f"{folder} is a file" if folder.exists() else f"no such folder: {folder}"
+        raise PoiseError(f"{what}; name the folder of SportVU logs")
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".json", ".7z") and path.is_file())
     if not files:
         raise PoiseError(f"no SportVU logs in {folder}: neither it nor a folder in it holds a .json or .7z")

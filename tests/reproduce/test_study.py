@@ -113,7 +113,7 @@ def test_the_weight_that_stays_near_the_baseline_is_named():
     distant = {"1": -8.9, "2": -8.86, "3": -8.83, "5": -8.8}
     results = {cell.name: measured(distant[column]) for column, cell in weights.items()}
     results[Cell("ctvae", ("destination",)).name] = measured(-9.0, 0.7)
-    weight = "weight 2 is the largest in the table `weight` with that: -8.86, 0.14 from ctvae, and 97.0 % consistent"
+    weight = "the largest weight in the table `weight` that stays within 0.15: 2, -8.86, 0.14 from ctvae, 97.0 % right"
     assert tables.verdict(results, TABLES)[-1] == weight
     results[Cell("ctvae", ("destination",)).name] = measured(-9.1, 0.7)
     assert tables.verdict(results, TABLES)[-1].startswith("ctvae-style -8.80, within 0.15 of ctvae -9.10: **no**")

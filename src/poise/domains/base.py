@@ -45,6 +45,8 @@ class Domain:
     """Known dynamics (states, actions) -> next states, traced by JAX; None when they must be learned."""
     environment: Transition | None = None
     """The real environment where it is not the dynamics: (states, actions) -> next states, on the host."""
+    actions: tuple[float, float] | None = None
+    """The range that every number of an action is cut to; None when it has none."""
     styles: dict[str, LabelingFunction] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     """Presets of networks, training and weights."""

@@ -210,6 +210,7 @@ CHEETAH = Domain(
     count=2_500,
     test=test_demonstrations,
     environment=environment,
+    actions=(-1.0, 1.0),
     styles={
         style.name: replace(style, source=style.name)
         for style in (speed, torso_height, back_foot_height, front_foot_height)

@@ -75,9 +75,11 @@ class Statistics(eqx.Module):
     state: Standardizer
     action: Standardizer
     change: Standardizer
+    limits: tuple[float, float] | None = eqx.field(static=True, default=None)
+    """The range that actions are cut to, in their own units."""
 
     @staticmethod
-    def of(demonstrations: Trajectories) -> Statistics:
+    def of(demonstrations: Trajectories, limits: tuple[float, float] | None = None) -> Statistics:
         """The statistics of the real steps of these demonstrations, piece by piece: they may lie on disk."""
         found: list[Moments] = []
         for piece in demonstrations.pieces():
@@ -85,7 +87,12 @@ class Statistics(eqx.Module):
             taken = (states[:, 1:], actions, states[:, 1:] - states[:, :-1])
             seen = [Moments.of(x.reshape(-1, x.shape[-1]) if real.all() else x[real]) for x in taken]
             found = [a.join(b) for a, b in zip(found, seen, strict=True)] if found else seen
-        return Statistics(*map(Standardizer.of, found))
+        return Statistics(*map(Standardizer.of, found), limits)
+
+    def action_of(self, standard: Float[Array, "*batch A"]) -> Float[Array, "*batch A"]:
+        """An action in its own units, within its range."""
+        action = self.action.undo(standard)
+        return action if self.limits is None else jnp.clip(action, *self.limits)
 
 
 NARROW = 8  # inputs up to which a product is a few sums, which XLA fuses with what comes next

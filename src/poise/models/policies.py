@@ -117,7 +117,7 @@ class Decoder(eqx.Module):
         if ready.memory is not None:
             first, from_memory = apart(ready.memory(memory), hidden.shape[-1])
             hidden = hidden + first
-        action = self.statistics.action.undo(self._act(self.body.after_first(hidden)).draw(noise))
+        action = self.statistics.action_of(self._act(self.body.after_first(hidden)).draw(noise))
         if ready.inputs is None:
             return action, memory
         return action, gates(memory, ready.inputs(self.observe(state, action)), from_memory, ALWAYS)

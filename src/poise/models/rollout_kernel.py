@@ -29,8 +29,8 @@ FINE = None  # what a matrix unit makes of float32: TF32
 
 
 def fits(decoder: Decoder) -> bool:
-    """Whether `roll` takes this decoder here: recurrent, two hidden layers, as many actions as states, narrow."""
-    if not available() or decoder.recurrence is None or len(decoder.body.layers) != 3:
+    """Whether `roll` takes this decoder here: recurrent, two hidden layers, as many actions as states, without a range, narrow."""
+    if not available() or decoder.recurrence is None or len(decoder.body.layers) != 3 or decoder.statistics.limits:
         return False
     states, actions = decoder.statistics.state.mean.shape[-1], decoder.statistics.action.mean.shape[-1]
     widths = [layer.bias.shape[-1] for layer in decoder.body.layers[:2]]

@@ -140,7 +140,7 @@ TABLES: dict[str, Table] = {
         ("ctvae-style",),
     ),
     "weight": Table(
-        "The weight of the style loss: calibrated, or close to the demonstrations (DESTINATION, 3 classes)",
+        "The weight of the style loss: style-consistency against NLD (DESTINATION, 3 classes)",
         {
             **{f"{weight:g}": _column("destination", weight=weight) for weight in (1.0, 2.0, 3.0)},
             f"{PRESETS['basketball'].weights.style:g}": _column("destination"),

@@ -125,7 +125,9 @@ def markdown(name: str, table: Table, results: Results) -> str:
         words, _, form = SHOWN[measure]
         if name != "noise":
             seeds = len(mine[0]["values"])
-            parts.append(f"{words}; median of {seeds} seed{'s' * (seeds > 1)} (in brackets: the paper's)\n")
+            told = {"mean" if (c["paper"] or {}).get("median") is None else "median" for c in mine if c["paper"]}
+            beside = f" (in brackets: the paper's{' mean' * (told == {'mean'})})" if told else ""
+            parts.append(f"{words}; median of {seeds} seed{'s' * (seeds > 1)}{beside}\n")
             parts.append(_grid(mine, lambda cell, form=form: _beside(cell, form)))
         head = ["algorithm", "", "seeds", "min, median, max", "mean ± deviation", "paper: min, median, max", "mean"]
         rows = [
@@ -281,7 +283,7 @@ def _lightest(cells: Mapping[str, list[dict[str, Any]]]) -> list[str]:
     weight = max(near, key=float)
     nld, joint = at["nld", weight], at["joint", weight]
     gap = f"{nld:.2f}, {nld - base[0]:.2f} from ctvae"
-    return [f"weight {weight} is the largest in the table `weight` with that: {gap}, and {joint:.1f} % consistent"]
+    return [f"the largest weight in the table `weight` that stays within {NEAR}: {weight}, {gap}, {joint:.1f} % right"]
 
 
 def _yes(holds: bool) -> str:
