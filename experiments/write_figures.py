@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from poise.reproduce import tables
-from poise.reproduce.grid import TABLES
+from poise.reproduce.grid import SETUPS, TABLES, of_domain
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -227,17 +227,18 @@ def cells(line: Line) -> list[str]:
 
 
 def paper_table(name: str) -> str:
-    """A table of the paper on real tracking data, cell by cell."""
-    return tables.markdown(name, TABLES[name], read("basketball/paper")["measured"]).split("\n", 2)[2].strip()
+    """A table of the paper, cell by cell."""
+    table = TABLES[name]
+    return tables.markdown(name, table, read(f"{table.domain}/paper")["measured"]).split("\n", 2)[2].strip()
 
 
-def paper_verdict() -> str:
+def paper_verdict(domain: str) -> str:
     """What the tables were to show, and whether they do."""
-    result = read("basketball/paper")
-    said = "\n".join(f"- {line}" for line in tables.verdict(result["measured"], TABLES))
+    result = read(f"{domain}/paper")
+    said = "\n".join(f"- {line}" for line in tables.verdict(result["measured"], of_domain(domain)))
     sizes = {(cell["train"], cell["test"]) for cell in result["measured"].values()}
     data = ", ".join(f"{train:,} training and {test:,} test trajectories" for train, test in sorted(sizes))
-    return f"{said}\n\nFrom `results/basketball/paper.json`: {data}, {result['hardware']}, commits {result['commit']}."
+    return f"{said}\n\nFrom `results/{domain}/paper.json`: {data}, {result['hardware']}, commits {result['commit']}."
 
 
 STYLES = ("speed", "destination", "displacement", "direction", "curvature")
@@ -352,7 +353,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "speed-steps": speed_steps,
     "speed-other": speed_other,
     "speed-unchanged": speed_unchanged,
-    "paper-verdict": paper_verdict,
+    **{f"{domain}-verdict": partial(paper_verdict, domain) for domain in SETUPS},
     "astray": astray,
     "paper-behind": behind,
     "paper-quick": quick,

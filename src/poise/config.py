@@ -32,6 +32,9 @@ class Network:
     """KL, in nats over all of z, that the encoder may use at no cost."""
     dynamics: Literal["known", "deterministic", "gaussian"] = "known"
     """Those of the domain if it knows them, else learned; or learned: one next state, or a Gaussian over it."""
+    fading: float = 1.0
+    """The share of a gradient that goes one step further back through learned dynamics: below 1 where long rollouts
+    of a body with contacts would make it explode."""
 
 
 @dataclass(frozen=True)

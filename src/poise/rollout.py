@@ -50,6 +50,8 @@ def _has_kernel(policy: Policy, dynamics: Dynamics) -> TypeGuard[TVAE | RNN]:
 
 def _imagine_step(given: tuple[Policy, Any, Dynamics], now: tuple[Array, Any], noise: Array):
     (policy, context, dynamics), (state, memory) = given, now
+    if dynamics.fading < 1:
+        state = dynamics.fading * state + jax.lax.stop_gradient((1 - dynamics.fading) * state)
     action, memory = policy.step(context, memory, state, noise[:, : policy.noise])
     following = dynamics.step(state, action, noise[:, policy.noise :])
     return (following, memory), action

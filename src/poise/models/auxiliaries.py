@@ -24,6 +24,9 @@ class Dynamics(Protocol):
     @property
     def noise(self) -> int: ...
 
+    @property
+    def fading(self) -> float: ...
+
     def step(self, state: Array, action: Array, noise: Array) -> Array: ...
 
     def loss(self, demonstrations: Trajectories) -> Float[Array, "batch time"]: ...
@@ -34,6 +37,7 @@ class KnownDynamics(eqx.Module):
 
     transition: Callable[[Array, Array], Array] = eqx.field(static=True)
     noise: int = eqx.field(static=True, default=0)
+    fading: float = eqx.field(static=True, default=1.0)
 
     def step(self, state: Array, action: Array, noise: Array) -> Array:
         """The next state."""
@@ -52,10 +56,13 @@ class LearnedDynamics(eqx.Module):
     body: MLP
     noise: int = eqx.field(static=True)
     """Numbers of noise in a step: as many as there are states if the dynamics are stochastic, else none."""
+    fading: float = eqx.field(static=True)
+    """The share of a gradient that goes one step further back."""
 
     def __init__(self, statistics: Statistics, network: Network, *, key: PRNGKeyArray):
         states, actions = statistics.state.mean.size, statistics.action.mean.size
         self.statistics, self.noise = statistics, states if network.dynamics == "gaussian" else 0
+        self.fading = network.fading
         self.body = MLP((states + actions, *network.dynamics_layers, states + self.noise), key=key)
 
     def step(self, state: Array, action: Array, noise: Array) -> Array:
