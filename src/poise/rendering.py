@@ -24,6 +24,7 @@ WIDTH, HEIGHT = 480, 300  # pixels
 AWAY, DOWN = 1.05, 8.0  # the camera: its distance in the model's extents, and degrees that it looks down
 LOOK = 0.7  # how high it looks at, in the heights of the model's centre
 BACKENDS = ("cgl",) if sys.platform == "darwin" else ("egl", "osmesa", "glfw")  # tried in turn; glfw needs a display
+PACKAGES = "libegl1 libopengl0 libgl1-mesa-dri"  # what EGL loads where there is no GPU
 READY = "ready"
 
 
@@ -87,8 +88,8 @@ def _start(model: Any) -> subprocess.Popen[bytes]:
             _stop(process)
             failed.append(f"{backend}: {textwrap.shorten(answer or 'its process crashed', 100)}")
     raise PoiseError(
-        f"MuJoCo cannot render here ({'; '.join(failed)}): install OpenGL (Debian: apt install libegl1, or libosmesa6) "
-        "or set MUJOCO_GL to a backend that works; stick figures need none of it"
+        f"MuJoCo cannot render here ({'; '.join(failed)}): install OpenGL (Debian: apt install {PACKAGES}) or set "
+        "MUJOCO_GL to a backend that works; stick figures need none of it"
     )
 
 
