@@ -63,6 +63,18 @@ def interruptible():
 
 
 @pytest.fixture(scope="session")
+def opengl() -> None:
+    """Skips a test where MuJoCo cannot render."""
+    from poise import rendering
+    from poise.domains import cheetah
+
+    try:
+        rendering.Renderer(cheetah.model()).close()
+    except poise.PoiseError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
 def walks() -> poise.Trajectories:
     """Sixty random walks in the plane."""
     return wander(60)

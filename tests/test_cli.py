@@ -183,6 +183,10 @@ def test_unknown_names_get_a_suggestion(capsys, run, tmp_path):
         (("sample", run.folder, "--style", "speed=slwo"), "did you mean 'slow'"),
         (("sample", run.folder, "--style", "speed"), "name=class"),
         (("sample", run.folder, "--picture", tmp_path / "a.xyz"), "a.xyz"),
+        (("sample", run.folder, "--animation", tmp_path / "a.gif"), "basketball has none; try --picture"),
+        (("sample", run.folder, "--animation", tmp_path / "a.mp4"), "an animation is a .gif"),
+        (("sample", run.folder, "--render"), "say where with --picture or --animation"),
+        (("sample", run.folder, "--render", "--picture", tmp_path / "a.png"), "leave it out"),
         (("sample", tmp_path / "none"), "no such run folder"),
         (("evaluate", tmp_path), "not a run folder"),
         (("evaluate", run.folder, "--rollouts", 0), "at least 1"),
@@ -324,7 +328,7 @@ def test_demos_are_written(capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_cheetah_is_trained_and_evaluated_by_name(capsys, tmp_path):
+def test_the_cheetah_is_trained_evaluated_and_drawn_by_name(capsys, tmp_path, monkeypatch):
     pytest.importorskip("dm_control", reason="the extra is missing: pip install 'poise[cheetah]'")
     words = ("--data", "cheetah", "--count", 40, "--styles", "speed", "--algorithm", "ctvae", "--out", tmp_path / "run")
     code, told, _ = say(capsys, "train", *words, *SMALL)
@@ -333,6 +337,14 @@ def test_the_cheetah_is_trained_and_evaluated_by_name(capsys, tmp_path):
     assert code == 0
     assert "the environment of cheetah" in told
     assert json.loads((tmp_path / "run" / "report.json").read_text())["test"] == 10
+    strip, moving = tmp_path / "gait.png", tmp_path / "gait.gif"
+    words = ("sample", tmp_path / "run", "--style", "speed=fast", "--count", 3, "--picture", strip)
+    code, told, _ = say(capsys, *words, "--animation", moving)
+    assert code == 0
+    assert f"wrote {strip}\nwrote {moving}" in told
+    assert (strip.read_bytes()[:4], moving.read_bytes()[:4]) == (b"\x89PNG", b"GIF8")
+    monkeypatch.setenv("MUJOCO_GL", "off")
+    assert "stick figures need none of it" in refused(capsys, *words, "--render")
 
 
 def test_demonstrators_are_trained_on_this_machine(capsys, tmp_path, monkeypatch):

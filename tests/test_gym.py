@@ -20,7 +20,32 @@ gymnasium, gym = importlib.import_module("gymnasium"), importlib.import_module("
 def test_gymnasiums_checker_finds_nothing_wrong():
     from gymnasium.utils.env_checker import check_env
 
-    check_env(gymnasium.make(gym.NAME).unwrapped)
+    check_env(gymnasium.make(gym.NAME).unwrapped, skip_render_check=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*A Box observation space")
+def test_pictures_pass_gymnasiums_checker_and_follow_the_state(opengl):
+    from gymnasium.utils.env_checker import check_env
+
+    check_env(gymnasium.make(gym.NAME, render_mode="rgb_array").unwrapped)
+    with gymnasium.make(gym.NAME, render_mode="rgb_array") as environment:
+        environment.reset(seed=0)
+        before = environment.render()
+        np.testing.assert_array_equal(before, environment.render())
+        for _ in range(20):
+            state, *_ = environment.step(np.ones(6, np.float32))
+        np.testing.assert_array_equal(environment.render(), cheetah.render(state[None])[0])
+        assert not np.array_equal(before, environment.render())
+
+
+def test_pictures_that_cannot_be_made_are_one_clear_line(monkeypatch):
+    environment = gymnasium.make(gym.NAME, render_mode="rgb_array", disable_env_checker=True)
+    environment.reset(seed=0)
+    monkeypatch.setenv("MUJOCO_GL", "off")
+    with pytest.raises(PoiseError, match="MuJoCo cannot render here"):
+        environment.render()
+    with pytest.raises(PoiseError, match="a render_mode is 'rgb_array' or None; got 'ascii'"):
+        gym.CheetahEnvironment(render_mode="ascii")
 
 
 def test_an_episode_is_cut_off_after_200_steps_and_pays_forward_velocity():

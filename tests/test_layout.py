@@ -20,6 +20,7 @@ ORDER = [
     "joining",
     "inspection",
     "physics",
+    "rendering",
     "pacing",
     "ppo",
     "demonstrators",

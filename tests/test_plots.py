@@ -155,6 +155,49 @@ def test_an_animation_takes_as_long_as_the_trajectory(tmp_path):
     assert seconds == pytest.approx(2.0, abs=0.1)
 
 
+def grey(states):
+    """Pictures whose grey tells where the pole is."""
+    return np.tile((10 * states[:, :1, None, None]).astype(np.uint8), (1, 6, 8, 3))
+
+
+RENDERED = replace(POLE, render=grey)
+
+
+def test_rendered_strips_hold_each_rows_own_pictures_in_the_same_places():
+    rows = [("hops", hopping()), ("late", hopping()[20:])]
+    sticks, rendered = (plots.draw_strips(rows, RENDERED, kind) for kind in (False, True))
+    for (_, states), one, other in zip(rows, sticks.axes, rendered.axes, strict=True):
+        told = [[text.get_text() for text in axes.get_xticklabels()] for axes in (one, other)]
+        assert told[0] == told[1]
+        shown = [int(np.asarray(image.get_array())[0, 0, 0]) for image in other.images]
+        assert len(shown) == plots.FIGURES
+        assert (shown[0], shown[-1]) == (int(10 * states[0, 0]), int(10 * states[-1, 0]))
+        assert other.get_xlim() == one.get_xlim()
+
+
+def test_a_rendered_animation_takes_as_long_as_the_trajectory(tmp_path):
+    plots.save_animation(hopping(21), RENDERED, tmp_path / "hops.gif", rendered=True)
+    with Image.open(tmp_path / "hops.gif") as made:
+        assert made.size == (8, 6)
+        seconds = 0
+        for frame in range(made.n_frames):
+            made.seek(frame)
+            seconds += made.info["duration"] / 1000
+    assert seconds == pytest.approx(2.0, abs=0.1)
+    with pytest.raises(PoiseError, match="no simulator that makes pictures"):
+        plots.animate(hopping(), POLE, rendered=True)
+
+
+def test_a_gait_is_the_first_rollout_that_stayed_finite_right_or_wrong():
+    made = checked(4, right=2, lengths=[10, 4, 10, 6])
+    for first, (length, obeys) in {0: (10, True), 1: (4, True), 3: (6, False)}.items():
+        states, right = plots.first_gait(replace(made, finite=np.arange(4) >= first))
+        assert (len(states), right) == (length + 1, obeys)
+        np.testing.assert_array_equal(states, np.asarray(made.rollouts.states)[first, : length + 1])
+    with pytest.raises(PoiseError, match="none of 4 rollouts stayed finite"):
+        plots.first_gait(replace(made, finite=np.zeros(4, bool)))
+
+
 def test_stick_figures_that_cannot_be_drawn_are_one_clear_line(tmp_path):
     with pytest.raises(PoiseError, match="no trajectories were given"):
         plots.draw_strips([], POLE)

@@ -134,7 +134,11 @@ class Sample:
     out: Path | None = None
     """Where to write the rollouts (.npz)."""
     picture: Path | None = None
-    """Where to draw the rollouts (.png, .svg or .pdf)."""
+    """Where to draw the rollouts, or the gait of the first where there is a body (.png, .svg or .pdf)."""
+    animation: Path | None = None
+    """Where to draw the first rollout moving, as a stick figure (.gif); for domains with a body, such as cheetah."""
+    render: bool = False
+    """Draws gaits by MuJoCo instead of stick figures; needs OpenGL, and no display."""
     json: bool = False
     """Prints the share of rollouts that obey, and where files went, as JSON."""
 
@@ -307,6 +311,7 @@ def sample(arguments: Sample) -> None:
     from .runs import load_run
 
     run = load_run(arguments.run, arguments.styles)
+    _check_drawing(arguments, run.domain)
     words = parse_words(arguments.style, run.styles)
     more = {"start": arguments.start, "steps": arguments.steps, "seed": arguments.seed, "draw": arguments.draw}
     checked = run.sample_checked(arguments.count, words, **more)
@@ -314,12 +319,10 @@ def sample(arguments: Sample) -> None:
     judged, title = checked.only(asked), ", ".join(arguments.style) or "labels of the starts"
     if arguments.out:
         checked.rollouts.save(arguments.out)
-    if arguments.picture:
-        from .plots import draw_rollouts, save
-
-        save(draw_rollouts([(title, judged)], run.domain.scene), arguments.picture)
+    if arguments.picture or arguments.animation:
+        _draw(arguments, title, judged, run.domain.scene)
     right = {run.styles[i].name: float(checked.right[:, i].mean()) for i in asked}
-    files = [str(path) for path in (arguments.out, arguments.picture) if path]
+    files = [str(path) for path in (arguments.out, arguments.picture, arguments.animation) if path]
     joint, unscored = float(judged.right.all(axis=1).mean()), int((~judged.scored).any(axis=1).sum())
     if arguments.json:
         told = {"rollouts": arguments.count, "joint": joint, "by_style": right, "unscored": unscored, "files": files}
@@ -330,6 +333,35 @@ def sample(arguments: Sample) -> None:
         print(f"warning: the styles could not score {unscored} of them (raised or returned NaN): they count as wrong")
     for path in files:
         print(f"wrote {path}")
+
+
+def _check_drawing(arguments: Sample, domain: Any) -> None:
+    """Refuses what cannot be drawn before anything is rolled out."""
+    if arguments.animation:
+        from .plots import check_animation
+
+        check_animation(arguments.animation)
+        if domain.scene.body is None:
+            raise PoiseError(f"--animation draws a body that moves, and {domain.name} has none; try --picture")
+    if arguments.render and not (arguments.picture or arguments.animation):
+        raise PoiseError("--render says how to draw; say where with --picture or --animation")
+    if arguments.render and domain.scene.render is None:
+        raise PoiseError(f"--render draws what MuJoCo simulates, and {domain.name} is not of it; leave it out")
+
+
+def _draw(arguments: Sample, title: str, judged: Any, scene: Any) -> None:
+    """Draws the rollouts on their scene, or the first as a gait where there is a body: in a strip, and moving."""
+    from . import plots
+
+    if arguments.picture and scene.body is None:
+        return plots.save(plots.draw_rollouts([(title, judged)], scene), arguments.picture)
+    states, obeys = plots.first_gait(judged)
+    if arguments.picture:
+        share, this = judged.right.all(axis=1).mean(), "and by this one" if obeys else "not by this one"
+        words = f"{title}: shown by {share:.0%} of {len(judged.finite)} rollouts, {this}"
+        plots.save(plots.draw_strips([(words, states)], scene, arguments.render), arguments.picture)
+    if arguments.animation:
+        plots.save_animation(states, scene, arguments.animation, arguments.render)
 
 
 def reproduce(arguments: Reproduce) -> None:

@@ -6,7 +6,8 @@
     cheetah = gymnasium.make("poise/Cheetah-v0")
 
 An observation is the state, an action 6 numbers between -1 and 1, and the reward the forward velocity in m/s after
-the step. An episode is cut off after 200 steps (5 s) and never ends before.
+the step. An episode is cut off after 200 steps (5 s) and never ends before. With `render_mode="rgb_array"`, `render()`
+is MuJoCo's own picture of the state; that needs OpenGL, and no display.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from .domains import cheetah
+from .errors import PoiseError
 from .physics import require
+from .rendering import Renderer
 
 require("gymnasium", "mujoco", "dm_control")
 
@@ -28,9 +31,16 @@ NAME = "poise/Cheetah-v0"
 class CheetahEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
     """The Cheetah, one step at a time; the same physics and resets as the domain's."""
 
-    metadata = {"render_modes": [], "render_fps": cheetah.HZ}  # noqa: RUF012  (Gymnasium's own way)
+    metadata = {"render_modes": ["rgb_array"], "render_fps": cheetah.HZ}  # noqa: RUF012  (Gymnasium's own way)
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (cheetah.STATES,), np.float64)
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (cheetah.ACTIONS,), np.float32)
+
+    def __init__(self, render_mode: str | None = None):
+        """`render_mode` is "rgb_array", or None for no pictures."""
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise PoiseError(f"a render_mode is 'rgb_array' or None; got {render_mode!r}")
+        self.render_mode = render_mode
+        self._renderer: Renderer | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         """A first state; the seed decides it and those after it."""
@@ -42,6 +52,20 @@ class CheetahEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         """The next state, and the forward velocity in it as the reward."""
         self.state = cheetah.in_threads().step(self.state[None], np.asarray(action)[None])[0]
         return self.state.copy(), float(self.state[cheetah.VELOCITY]), False, False, {}
+
+    def render(self) -> np.ndarray | None:
+        """A picture [height, width, 3] of the state, if there is a render_mode."""
+        if self.render_mode is None:
+            return None
+        if self._renderer is None:
+            self._renderer = Renderer(cheetah.model())
+        return self._renderer.render(self.state[None])[0]
+
+    def close(self) -> None:
+        """Ends the process that renders, if there is one."""
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
 
 
 gymnasium.register(NAME, f"{__name__}:{CheetahEnvironment.__name__}", max_episode_steps=cheetah.STEPS)

@@ -12,6 +12,7 @@ import functools
 import importlib
 import importlib.util
 import io
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -56,11 +57,27 @@ def require(*packages: str) -> None:
         raise PoiseError(f"the Cheetah needs {' and '.join(missing)}: pip install 'poise[cheetah]'{hint}")
 
 
+def import_mujoco() -> Any:
+    """MuJoCo, which looks for OpenGL as soon as it is imported: a MUJOCO_GL that names what is not there is told."""
+    require("mujoco")
+    try:
+        return importlib.import_module("mujoco")
+    except Exception as error:  # of many kinds, one a backend
+        backend = os.environ.get("MUJOCO_GL")
+        if not backend:
+            raise
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise PoiseError(
+            f"MuJoCo cannot be imported with MUJOCO_GL={backend} ({reason}): unset it; physics and stick figures need "
+            "no OpenGL"
+        ) from error
+
+
 @functools.cache
 def suite_model(name: str, timestep: float) -> Any:
     """MuJoCo's model of a body of the Control Suite, from the XML in the installed package, with this time step."""
     require("mujoco", "dm_control")
-    mujoco, package = importlib.import_module("mujoco"), importlib.util.find_spec("dm_control")
+    mujoco, package = import_mujoco(), importlib.util.find_spec("dm_control")
     assert package is not None  # pyright
     assert package.origin is not None
     spec = mujoco.MjSpec.from_file(str(Path(package.origin).parent / "suite" / f"{name}.xml"))

@@ -1,4 +1,4 @@
-"""Pictures: rollouts on their scene, stick figures, scores, learning curves, style-consistency, the cost of noise.
+"""Pictures: rollouts on their scene, gaits, scores, learning curves, style-consistency, the cost of noise.
 
 The only importer of matplotlib, and only of its objects (`Figure`, never pyplot): no display, no state shared between
 figures, so it is safe in threads. Colours are Okabe and Ito's, and nothing is told by colour alone.
@@ -236,23 +236,34 @@ def _draw_scale(ax: Axes, scene: Scene, low: np.ndarray, high: np.ndarray) -> No
 
 FIGURES = 8  # in a strip
 FRAMES = 20  # a second of an animation, or one a step where the time of a step is not known
+COLOURS = 64  # of an animation
 STICK = 3.0  # points: the width of a line of a body
 
 
-def draw_strips(rows: Sequence[tuple[str, Float[np.ndarray, "_ S"]]], scene: Scene) -> Figure:
-    """One strip a title: a trajectory as stick figures side by side, each with its time and the way it has come."""
+def draw_strips(rows: Sequence[tuple[str, Float[np.ndarray, "_ S"]]], scene: Scene, rendered: bool = False) -> Figure:
+    """One strip a title: a trajectory as stick figures side by side, each with its time and the way it has come.
+
+    With `rendered`, the simulator's own pictures stand there instead.
+    """
     if not rows:
         raise PoiseError("there is nothing to draw: no trajectories were given")
     moments = [np.linspace(0, len(x) - 1, min(FIGURES, len(x))).round().astype(int) for _, x in rows]
-    bodies = [_bodies(np.asarray(states)[steps], scene) for (_, states), steps in zip(rows, moments, strict=True)]
+    seen = [np.asarray(states)[steps] for (_, states), steps in zip(rows, moments, strict=True)]
+    bodies = [_bodies(states, scene) for states in seen]
+    pictures = _render(np.concatenate(seen), scene) if rendered else None
     reach, top = max(_reach(lines) for lines in bodies), max(float(lines[..., 1].max()) for lines in bodies)
     pitch, count = 2.15 * reach, max(len(steps) for steps in moments)
-    figure, axes = _grid(len(rows), 1, PAGE * 1.1 * top / (pitch * count) + 0.7, PAGE)
+    tall = 1.1 * top if pictures is None else pitch * pictures.shape[1] / pictures.shape[2]
+    figure, axes = _grid(len(rows), 1, PAGE * tall / (pitch * count) + 0.7, PAGE)
     for ax, (title, _), lines, steps in zip(axes, rows, bodies, moments, strict=True):
         places, ways = pitch * np.arange(len(steps)), _middle(lines) - _middle(lines)[0]
-        lines[..., 0] += (places - _middle(lines))[:, None, None]
-        ax.add_collection(_sticks(lines.reshape(-1, 2, 2)), autolim=False)
-        _draw_ground(ax, -pitch / 2, pitch * (count - 0.5), top)
+        if pictures is None:
+            lines[..., 0] += (places - _middle(lines))[:, None, None]
+            ax.add_collection(_sticks(lines.reshape(-1, 2, 2)), autolim=False)
+            _draw_ground(ax, -pitch / 2, pitch * (count - 0.5), top)
+        else:
+            shown, pictures = np.split(pictures, [len(steps)])
+            _draw_pictures(ax, shown, places, pitch, count)
         told = zip(steps, ways.round(1) + 0.0, strict=True)  # never -0.0
         ax.set_xticks(
             places, [_plain(f"{_moment(int(step), scene)}\n{way:.1f} {scene.unit}".strip()) for step, way in told]
@@ -262,10 +273,42 @@ def draw_strips(rows: Sequence[tuple[str, Float[np.ndarray, "_ S"]]], scene: Sce
     return figure
 
 
-def animate(states: Float[np.ndarray, "_ S"], scene: Scene) -> bytes:
-    """A trajectory as a GIF of its stick figure, in its own time, seen by a camera that goes along."""
+def animate(states: Float[np.ndarray, "_ S"], scene: Scene, rendered: bool = False) -> bytes:
+    """A trajectory as a GIF in its own time, seen by a camera that goes along: stick figures, or rendered."""
     steps = np.arange(0, len(states) - 1 + 1e-6, (scene.hertz or FRAMES) / FRAMES).round().astype(int)
-    lines = _bodies(np.asarray(states)[steps], scene)
+    shown = np.asarray(states)[steps]
+    frames = list(_render(shown, scene)) if rendered else _stick_frames(shown, steps, scene)
+    first = Image.fromarray(frames[0]).quantize(COLOURS)
+    images = [Image.fromarray(frame).quantize(palette=first, dither=Image.Dither.NONE) for frame in frames]
+    buffer = io.BytesIO()
+    images[0].save(buffer, "GIF", save_all=True, append_images=images[1:], duration=1000 // FRAMES, loop=0)
+    return buffer.getvalue()
+
+
+def save_animation(states: Float[np.ndarray, "_ S"], scene: Scene, path: str | Path, rendered: bool = False) -> None:
+    """Writes a trajectory's stick figure, or with `rendered` the simulator's own pictures of it, as a .gif."""
+    check_animation(path)
+    storage.write_bytes(Path(path), animate(states, scene, rendered))
+
+
+def check_animation(path: str | Path) -> None:
+    """Refuses a name that is not an animation's."""
+    if Path(path).suffix.lower() != ".gif":
+        raise PoiseError(f"an animation is a .gif; got {Path(path).name!r}: end its name in .gif")
+
+
+def first_gait(checked: Checked) -> tuple[Float[np.ndarray, "_ S"], bool]:
+    """The states of the first rollout that stayed finite, and whether it obeys."""
+    rows = np.flatnonzero(checked.finite)
+    if not len(rows):
+        raise PoiseError(f"there is no gait to draw: none of {len(checked.finite)} rollouts stayed finite")
+    states, length = np.asarray(checked.rollouts.states)[rows[0]], int(np.asarray(checked.rollouts.lengths)[rows[0]])
+    return states[: length + 1], bool(checked.right[rows[0]].all())
+
+
+def _stick_frames(states: np.ndarray, steps: np.ndarray, scene: Scene) -> list[np.ndarray]:
+    """Pictures [height, width, 3] of the stick figures of states, each with the time of its step."""
+    lines = _bodies(states, scene)
     wide, top = 1.5 * _reach(lines), float(lines[..., 1].max())
     figure = Figure(figsize=(4.2, 4.2 * 1.1 * top / (2 * wide) + 0.5), facecolor="white")
     ax = figure.add_axes((0, 0.5 / figure.get_figheight(), 1, 1 - 0.5 / figure.get_figheight()))
@@ -282,17 +325,26 @@ def animate(states: Float[np.ndarray, "_ S"], scene: Scene) -> bytes:
         ax.set_xlim(x - wide, x + wide)
         clock.set_text(_plain(_moment(int(step), scene)))
         canvas.draw()
-        frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").quantize(32))
-    buffer = io.BytesIO()
-    frames[0].save(buffer, "GIF", save_all=True, append_images=frames[1:], duration=1000 // FRAMES, loop=0)
-    return buffer.getvalue()
+        frames.append(np.asarray(canvas.buffer_rgba())[..., :3].copy())
+    return frames
 
 
-def save_animation(states: Float[np.ndarray, "_ S"], scene: Scene, path: str | Path) -> None:
-    """Writes a trajectory's stick figure as a .gif."""
-    if Path(path).suffix.lower() != ".gif":
-        raise PoiseError(f"an animation is a .gif; got {Path(path).name!r}: end its name in .gif")
-    storage.write_bytes(Path(path), animate(states, scene))
+def _render(states: np.ndarray, scene: Scene) -> np.ndarray:
+    """The simulator's own pictures [N, height, width, 3]."""
+    if scene.render is None:
+        raise PoiseError("there is nothing to render: this domain has no simulator that makes pictures")
+    return np.asarray(scene.render(states))
+
+
+def _draw_pictures(ax: Axes, pictures: np.ndarray, places: np.ndarray, pitch: float, count: int) -> None:
+    """Pictures side by side, where their places are."""
+    tall, half = pitch * pictures.shape[1] / pictures.shape[2], 0.495 * pitch
+    for picture, place in zip(pictures, places, strict=True):
+        ax.imshow(picture, extent=(place - half, place + half, 0, tall), aspect="equal")
+    ax.set_xlim(-pitch / 2, pitch * (count - 0.5))
+    ax.set_ylim(0, tall)
+    ax.set_yticks([])
+    ax.spines[["left", "bottom"]].set_visible(False)
 
 
 def _bodies(states: np.ndarray, scene: Scene) -> np.ndarray:

@@ -28,6 +28,8 @@ class Scene:
     """Steps a second, where it is known."""
     body: Callable[[Array], Array] | None = None
     """Lines [..., K, 2, 2] that draw a state [..., S] as a stick figure: K pairs of ends, across and up."""
+    render: Callable[[Array], np.ndarray] | None = None
+    """The simulator's own pictures [N, height, width, 3] of states [N, S], where it makes any."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Cheetah: the Control Suite's planar runner at 40 Hz, 5 s long; a state is qpos and qvel, in metres and radians.
 
 The physics are MuJoCo's and come with an extra: pip install 'poise[cheetah]'. Styles and pictures need none of it:
-where the torso and the feet are follows from qpos by the geometry below.
+where the torso and the feet are follows from qpos by the geometry below. MuJoCo's own pictures need OpenGL besides.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from .. import physics
+from .. import physics, rendering
 from ..config import PRESETS
 from ..demonstrators import Skill, kept_demonstrations
 from ..labeling import labeling_function
@@ -153,6 +153,11 @@ def environment(states: Array, actions: Array) -> np.ndarray:
     return in_threads().try_step(states, actions)
 
 
+def render(states: Array) -> np.ndarray:
+    """MuJoCo's own pictures of states, seen from the side by a camera that goes along."""
+    return rendering.render(model(), states)
+
+
 def observe(states: Float[Array, "*batch S"]) -> Float[Array, "*batch O"]:
     """What a demonstrator sees: all of a state but where along the track it is."""
     return states[..., 1:]
@@ -216,6 +221,6 @@ CHEETAH = Domain(
         for style in (speed, torso_height, back_foot_height, front_foot_height)
     },
     settings=PRESETS["cheetah"],
-    scene=Scene(unit="m", hertz=HZ, body=stick_figure),
+    scene=Scene(unit="m", hertz=HZ, body=stick_figure, render=render),
     skill=RUNNING,
 )
