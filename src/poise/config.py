@@ -133,6 +133,8 @@ class Settings:
                         raise PoiseError(f"{part}.{name} must be a finite number, not negative; got {number}")
                     if number == 0 and name in NEVER_ZERO:
                         raise PoiseError(f"{part}.{name} must be above 0; got {number}")
+        if self.network.fading > 1:
+            raise PoiseError(f"network.fading must be at most 1; got {self.network.fading}")
 
 
 PRESETS: dict[str, Settings] = {
@@ -145,10 +147,18 @@ PRESETS: dict[str, Settings] = {
             dynamics_layers=(500, 500),
             decoder="markov",
             variance="global",
+            fading=0.9,
         ),
         training=Training(
-            batch=16, dynamics_steps=8_000, labeler_steps=4_000, refine_steps=2_000, rounds=10, rollouts=64
+            policy_steps=4_000,
+            batch=16,
+            dynamics_steps=4_000,
+            labeler_steps=2_000,
+            refine_steps=4_000,
+            rounds=20,
+            rollouts=64,
         ),
+        weights=Weights(style=200.0),  # beside an NLD that is a sum over 200 steps
     ),
     "small": Settings(
         network=Network(hidden=64, layers=(64, 64)),

@@ -108,7 +108,7 @@ class Threads:
 
     def try_step(self, states: Any, actions: Any) -> Float[np.ndarray, "N S"]:
         """The next states; NaN for what cannot be."""
-        return _where_fine(self.model, states, actions, lambda *fine: self._advance(*fine, self.substeps))
+        return _where_fine(self.model, states, actions, lambda s, a: self._advance(s, a, self.substeps))
 
     def settle(self, states: Any, steps: int) -> Float[np.ndarray, "N S"]:
         """The states after so many physics steps without action."""

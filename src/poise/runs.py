@@ -300,4 +300,4 @@ def write_result(folder: Path, run: Run) -> None:
 
 def _empty_statistics(like: Trajectories, domain: Domain) -> Statistics:
     sizes = (like.states.shape[-1], like.actions.shape[-1], like.states.shape[-1])
-    return Statistics(*(Standardizer(jnp.zeros(n), jnp.ones(n)) for n in sizes), domain.actions)
+    return Statistics(*(Standardizer(jnp.zeros(n), jnp.ones(n)) for n in sizes), limits=domain.actions)

@@ -87,7 +87,7 @@ class Statistics(eqx.Module):
             taken = (states[:, 1:], actions, states[:, 1:] - states[:, :-1])
             seen = [Moments.of(x.reshape(-1, x.shape[-1]) if real.all() else x[real]) for x in taken]
             found = [a.join(b) for a, b in zip(found, seen, strict=True)] if found else seen
-        return Statistics(*map(Standardizer.of, found), limits)
+        return Statistics(*map(Standardizer.of, found), limits=limits)
 
     def action_of(self, standard: Float[Array, "*batch A"]) -> Float[Array, "*batch A"]:
         """An action in its own units, within its range."""

@@ -31,20 +31,25 @@ class Setup:
     """Demonstrations that a quick table is trained on, if the domain makes them."""
 
 
-def _quick(policy: int, dynamics: int, **network) -> Settings:
-    small = PRESETS["small"]
-    training = replace(small.training, policy_steps=policy, labeler_steps=policy, dynamics_steps=dynamics)
-    return replace(small, network=replace(small.network, **network), training=training)
+def _quick(name: str, policy: int, dynamics: int, refine: int = 0, **network) -> Settings:
+    """The settings of a domain with small networks and few steps."""
+    small, whole = PRESETS["small"], PRESETS[name]
+    training = replace(
+        whole.training,
+        policy_steps=policy,
+        labeler_steps=policy,
+        dynamics_steps=dynamics,
+        refine_steps=refine,
+        batch=small.training.batch,
+        learning_rate=small.training.learning_rate,
+    )
+    sizes = {"hidden": small.network.hidden, "layers": small.network.layers}
+    return replace(whole, network=replace(whole.network, **sizes, **network), training=training)
 
 
 SETUPS = {
-    "basketball": Setup(PRESETS["basketball"], 4_000, _quick(1_200, 500), 6_000),
-    "cheetah": Setup(
-        PRESETS["cheetah"],
-        500,
-        _quick(400, 800, latent=8, decoder="markov", variance="global", dynamics_layers=(128, 128)),
-        500,
-    ),
+    "basketball": Setup(PRESETS["basketball"], 4_000, _quick("basketball", 1_200, 500), 6_000),
+    "cheetah": Setup(PRESETS["cheetah"], 500, _quick("cheetah", 400, 800, 400, dynamics_layers=(128, 128)), 500),
 }
 
 
