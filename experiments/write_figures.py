@@ -343,7 +343,29 @@ def demonstrators() -> str:
     return f"{table(head, rows)}\n\n{note}"
 
 
+def fading() -> str:
+    """How long gradients of the style loss are, by how much of them fades at every step."""
+    result = read("cheetah/fading")
+    rows = [[share, *(f"{found[key]:.2g}" for key in ("median", "max"))] for share, found in result["lengths"].items()]
+    head = ["`network.fading`", "length of the gradient, median", "largest"]
+    about = f"{result['batches']} batches, at a trained policy of `ctvae-style` (SPEED)"
+    return f"{table(head, rows)}\n\n{about}. {origin(result)}."
+
+
+def falls() -> str:
+    """How much of the time a Cheetah lies on its back."""
+    result = read("cheetah/falls")
+    rows = [
+        [f"{result['style']}={word}", *(" ".join(f"{100 * seed[key]:.0f}" for seed in seeds) for key in seeds[0])]
+        for word, seeds in result["classes"].items()
+    ]
+    head = ["`ctvae-style`", "right, % (five seeds)", "of the time upside down, %"]
+    return f"{table(head, rows)}\n\n{result['rollouts']} rollouts each. {origin(result)}."
+
+
 FIGURES: dict[str, Callable[[], str]] = {
+    "falls": falls,
+    "fading": fading,
     "demo": demo,
     "destination": destination,
     "simulated": simulated,

@@ -409,8 +409,8 @@ def draw_scores(inspection: Inspection) -> Figure:
 
 
 def _edges(scores: np.ndarray, cuts: np.ndarray) -> np.ndarray:
-    """Edges of bins over all but the last thousandth of each tail, which is counted in the outer bins."""
-    low, high = np.quantile(scores, [0.001, 0.999])
+    """Edges of bins over all but the last half percent of each tail, which is counted in the outer bins."""
+    low, high = np.quantile(scores, [0.005, 0.995])
     low, high = min([low, *cuts]), max([high, *cuts])
     margin = 0.04 * (high - low) or 0.5
     return np.linspace(low - margin, high + margin, int(np.clip(1.5 * np.sqrt(len(scores)), 12, 40)) + 1)
@@ -420,6 +420,7 @@ def _name_classes(ax: Axes, classes: Sequence[str], ends: Sequence[float], share
     """Writes each class above its part of the axis, moved aside where its neighbour needs the room."""
     count, parts = len(classes), (np.asarray(ends) - ends[0]) / (ends[-1] - ends[0])
     places, room = (parts[:-1] + parts[1:]) / 2, min(0.22, 1 / count)
+    places[0] = max(places[0], room / 2)
     for k in range(1, count):
         places[k] = max(places[k], places[k - 1] + room)
     places = np.minimum(places, 1 - room / 2 - room * np.arange(count)[::-1])
