@@ -12,7 +12,7 @@ import json
 import re
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -303,24 +303,41 @@ def quick() -> str:
 ALGORITHMS = ("ctvae", "ctvae-info", "ctvae-mi", "ctvae-style")
 
 
-def paper_summary() -> str:
+def main_rows(names: Sequence[str], measured: dict, unit: str) -> str:
     """The paper's main rows, ours beside it."""
-    measured = read("basketball/paper")["measured"]
     rows = []
-    for name in ("single-styles", "joint"):
+    for name in names:
         cells = {(c["algorithm"], c["column"]): c for c in tables.summarise(name, TABLES[name], measured)}
+        before = {"joint": "joint ", "speed": "SPEED, classes: "}.get(name.removeprefix("cheetah-"), "")
         for column in TABLES[name].columns:
             shown = [cells.get((algorithm, column)) for algorithm in ALGORITHMS]
             words = [f"{c['median']:.0f} ({c['paper']['median']:.0f})" if c else MISSING for c in shown]
-            rows.append([column.upper() if name == "single-styles" else f"{column} joint", *words])
-    head = ["style-consistency, %: Poise (the paper)", *(f"`{algorithm}`" for algorithm in ALGORITHMS)]
+            rows.append([before + column if before else column.replace("_", " ").upper(), *words])
+    return table([unit, *(f"`{algorithm}`" for algorithm in ALGORITHMS)], rows)
+
+
+def cheetah_summary() -> str:
+    """The main rows of the Cheetah."""
+    names = ("cheetah-single-styles", "cheetah-speed", "cheetah-joint")
+    rows = main_rows(names, read("cheetah/paper")["measured"], "Cheetah, %: Poise (the paper)")
+    note = (
+        "Medians of 5 seeds, 500 rollouts each in C MuJoCo; asked to be fast, one of five policies of SPEED tumbles: "
+        "[every seed](docs/cheetah.md#the-papers-tables)."
+    )
+    return f"{rows}\n\n{note}"
+
+
+def paper_summary() -> str:
+    """The main rows of basketball."""
+    measured = read("basketball/paper")["measured"]
+    rows = main_rows(("single-styles", "joint"), measured, "Basketball, %: Poise (the paper)")
     lost = {style: percent(measured[f"ctvae-style-{style}-3"], "astray") for style in ("curvature", "displacement")}
     note = (
         "Medians of 5 seeds on real NBA tracking; all cells: [docs/basketball.md](docs/basketball.md). Some rollouts "
         f"of `ctvae-style` obey by leaving the range of all demonstrations: {lost['curvature']} % for CURVATURE, "
         f"{lost['displacement']} % for DISPLACEMENT ([more](docs/basketball.md#what-style-consistency-does-not-say))."
     )
-    return f"{table(head, rows)}\n\n{note}"
+    return f"{rows}\n\n{note}"
 
 
 def demonstrators() -> str:
@@ -380,6 +397,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "paper-behind": behind,
     "paper-quick": quick,
     "paper-summary": paper_summary,
+    "cheetah-summary": cheetah_summary,
     **{f"paper-{name}": partial(paper_table, name) for name in TABLES},
 }
 

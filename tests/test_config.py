@@ -45,6 +45,7 @@ def test_impossible_numbers_are_refused():
         {"training": Training(learning_rate=float("nan"))},
         {"network": Network(latent=-1)},
         {"network": Network(layers=(8, 0))},
+        {"network": Network(fading=1.1)},
     ):
         with pytest.raises(PoiseError, match="must"):
             Settings(**wrong)

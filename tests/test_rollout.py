@@ -132,3 +132,32 @@ def test_a_compiled_step_is_the_step_and_is_compiled_once_for_all_weights(policy
             np.testing.assert_allclose(made, right, atol=1e-5)
         programs.add(act.func)
     assert len(programs) == 1
+
+
+def test_actions_are_cut_to_their_range_in_imagination_and_in_the_environment(walks):
+    statistics = Statistics.of(walks, limits=(-0.1, 0.1))
+    policy = TVAE(statistics, LabelSpace((Categories(3),)), TINY.network, key=jax.random.key(0))
+    for how in (imagine, simulate):
+        made = np.asarray(roll(how, policy, KnownDynamics(integrator), walks).actions)
+        assert np.abs(made).max() == pytest.approx(0.1)
+        assert (np.abs(made) < 0.099).any()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_gradients_fade_on_their_way_back_and_rollouts_stay_the_same(share, walks):
+    """Of a body that repeats its state, however often, so much of a gradient is left a step later."""
+
+    statistics, steps = Statistics.of(walks), walks.steps
+    policy = TVAE(statistics, LabelSpace((Categories(3),)), TINY.network, key=jax.random.key(0))
+
+    def stay(state, action):
+        return state
+
+    def last(starts, fading):
+        given = jnp.zeros((len(walks), 1), jnp.int32), jnp.asarray(walks.lengths), steps
+        return imagine(policy, KnownDynamics(stay, fading=fading), starts, *given, key=jax.random.key(0)).states[:, -1]
+
+    starts = jnp.asarray(walks.starts)
+    np.testing.assert_allclose(last(starts, share), starts, rtol=1e-6)
+    gradient = jax.grad(lambda at: last(at, share).sum())(starts)
+    np.testing.assert_allclose(gradient, np.full(starts.shape, share**steps), rtol=1e-4)

@@ -160,12 +160,34 @@ PRESETS: dict[str, Settings] = {
         ),
         weights=Weights(style=200.0),  # beside an NLD that is a sum over 200 steps
     ),
+    "cheetah-small": Settings(
+        network=Network(
+            latent=8,
+            hidden=64,
+            layers=(128, 128),
+            dynamics_layers=(256, 256),
+            decoder="markov",
+            variance="global",
+            fading=0.9,
+        ),
+        training=Training(
+            policy_steps=1_800,
+            batch=16,
+            dynamics_steps=3_500,
+            labeler_steps=300,
+            refine_steps=2_400,
+            rounds=12,
+            rollouts=64,
+            learning_rate=2e-3,
+        ),
+        weights=Weights(style=200.0),
+    ),
     "small": Settings(
         network=Network(hidden=64, layers=(64, 64)),
         training=Training(policy_steps=2_500, labeler_steps=2_500, dynamics_steps=2_500, batch=64, learning_rate=2e-3),
     ),
 }
-"""Settings by name: the paper's sizes for its two domains, and a small one that two cores train in minutes."""
+"""Settings by name: the paper's sizes for its two domains, and small ones that two cores train in minutes."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from . import origin, plots
 from .config import PRESETS, Experiment
 from .errors import PoiseError, unknown
-from .evaluation import Report
+from .evaluation import ROLLOUTS, Report
 from .jobs import train_task
 from .report import write_report
 from .runs import Run
@@ -29,6 +29,8 @@ class Show(NamedTuple):
     on: str
     words: str
     """What to ask the policy for."""
+    rollouts: int = ROLLOUTS
+    """Of a seed, to score it."""
     draw: Callable[[Run, Path], list[Path]] | None = None
     """Draws more than a report does."""
 
@@ -41,7 +43,7 @@ def run_demo(out: Path, seeds: int, name: str = "basketball") -> Report:
     print(f"Poise demo: {show.promise}")
     print(f"Training ctvae (told the labels) and ctvae-style (held to them) on {show.on}.\n")
     runs = [_train(replace(show.experiment, algorithm=one, seeds=seeds), out / one) for one in COMPARED]
-    reports = [run.evaluate() for run in runs]
+    reports = [run.evaluate(rollouts=show.rollouts) for run in runs]
     scores = {one: report.algorithms[one] for one, report in zip(COMPARED, reports, strict=True)}
     seconds = sum(report.origin["seconds"] for report in reports)
     report = Report(scores, reports[-1].about, origin.origin(seconds))
@@ -78,13 +80,6 @@ def _draw_gaits(run: Run, out: Path) -> list[Path]:
     return written
 
 
-_small = PRESETS["small"]
-_SMALL_CHEETAH = replace(
-    _small,
-    network=replace(_small.network, latent=8, decoder="markov", variance="global", dynamics_layers=(128, 128)),
-    training=replace(_small.training, policy_steps=600, labeler_steps=600, dynamics_steps=3_000, batch=32),
-)
-
 SHOWS = {
     "basketball": Show(
         Experiment(data="basketball", styles=("speed", "destination"), classes=3, settings=PRESETS["small"]),
@@ -93,10 +88,11 @@ SHOWS = {
         "--style speed=slow --style destination=near",
     ),
     "cheetah": Show(
-        Experiment(data="cheetah", styles=("speed",), classes=2, settings=_SMALL_CHEETAH),
+        Experiment(data="cheetah", styles=("speed",), classes=2, settings=PRESETS["cheetah-small"]),
         "a runner that you can tell how fast to run.",
         "demonstrations of the Cheetah, in MuJoCo",
         "--style speed=fast",
+        500,
         _draw_gaits,
     ),
 }

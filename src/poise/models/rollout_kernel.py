@@ -29,8 +29,8 @@ FINE = None  # what a matrix unit makes of float32: TF32
 
 
 def fits(decoder: Decoder) -> bool:
-    """Whether `roll` takes this decoder here: recurrent, narrow, two hidden layers, as many actions as states, which have
-    no range."""
+    """Whether `roll` takes this decoder here: recurrent, narrow, two hidden layers, as many actions as states and no
+    range for them."""
     if not available() or decoder.recurrence is None or len(decoder.body.layers) != 3 or decoder.statistics.limits:
         return False
     states, actions = decoder.statistics.state.mean.shape[-1], decoder.statistics.action.mean.shape[-1]

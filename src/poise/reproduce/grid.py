@@ -31,25 +31,24 @@ class Setup:
     """Demonstrations that a quick table is trained on, if the domain makes them."""
 
 
-def _quick(name: str, policy: int, dynamics: int, refine: int = 0, **network) -> Settings:
-    """The settings of a domain with small networks and few steps."""
-    small, whole = PRESETS["small"], PRESETS[name]
-    training = replace(
-        whole.training,
-        policy_steps=policy,
-        labeler_steps=policy,
-        dynamics_steps=dynamics,
-        refine_steps=refine,
-        batch=small.training.batch,
-        learning_rate=small.training.learning_rate,
-    )
-    sizes = {"hidden": small.network.hidden, "layers": small.network.layers}
-    return replace(whole, network=replace(whole.network, **sizes, **network), training=training)
+def _quick(name: str, **training) -> Settings:
+    """A preset with fewer steps still."""
+    return replace(PRESETS[name], training=replace(PRESETS[name].training, **training))
 
 
 SETUPS = {
-    "basketball": Setup(PRESETS["basketball"], 4_000, _quick("basketball", 1_200, 500), 6_000),
-    "cheetah": Setup(PRESETS["cheetah"], 500, _quick("cheetah", 400, 800, 400, dynamics_layers=(128, 128)), 500),
+    "basketball": Setup(
+        PRESETS["basketball"],
+        4_000,
+        _quick("small", policy_steps=1_200, labeler_steps=1_200, dynamics_steps=500),
+        6_000,
+    ),
+    "cheetah": Setup(
+        PRESETS["cheetah"],
+        500,
+        _quick("cheetah-small", policy_steps=400, dynamics_steps=800, refine_steps=400, rounds=4),
+        500,
+    ),
 }
 
 
