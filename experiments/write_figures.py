@@ -70,16 +70,12 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def demo() -> str:
-    """The demo's figures on two cores."""
-    result = read("basketball/demo")
+def demo(domain: str, on: str) -> str:
+    """A demo's figures on two cores."""
+    result = read(f"{domain}/demo")
     rows = [[f"`{c['algorithm']}`", spread(c), f"{c['nld']:.2f}"] for c in result["cells"]]
     rows.append(["ignores labels", f"{result['base_rate']['own']:.3f}", "-"])
-    head = [
-        "simulated basketball, speed x destination, 3 classes each",
-        "both styles right: median [min, max]",
-        "NLD per step",
-    ]
+    head = [on, "both styles right: median [min, max]", "NLD per step"]
     count, minutes = len(result["cells"][0]["seeds"]), result["seconds"] / 60
     note = f"{count} seeds each, trained and scored in {minutes:.1f} minutes without installation ({origin(result)})."
     return f"{table(head, rows)}\n\n{note}"
@@ -360,6 +356,12 @@ def demonstrators() -> str:
     return f"{table(head, rows)}\n\n{note}"
 
 
+def demos() -> str:
+    """How long demonstrations take to be made."""
+    result = read("cheetah/demos")
+    return f"{result['train']:,} and {result['test']:,} in {result['seconds']:.0f} s ({origin(result)})."
+
+
 def fading() -> str:
     """How long gradients of the style loss are, by how much of them fades at every step."""
     result = read("cheetah/fading")
@@ -383,7 +385,9 @@ def falls() -> str:
 FIGURES: dict[str, Callable[[], str]] = {
     "falls": falls,
     "fading": fading,
-    "demo": demo,
+    "demo": partial(demo, "basketball", "simulated basketball, speed x destination, 3 classes each"),
+    "cheetah-demo": partial(demo, "cheetah", "Cheetah, speed x front foot height, 2 classes each"),
+    "demos": demos,
     "destination": destination,
     "simulated": simulated,
     "widening": widening,

@@ -24,14 +24,14 @@ from .program_cache import use_program_cache
 
 @dataclass(frozen=True)
 class Demo:
-    """Trains ctvae and ctvae-style and writes a report: players by speed and destination, or a runner by speed."""
+    """Trains ctvae and ctvae-style and writes a report: players by speed and destination, or a runner by its gait."""
 
     name: tyro.conf.Positional[Literal["basketball", "cheetah"]] = "basketball"
     """Simulated basketball, or the Cheetah (extra `cheetah`)."""
     out: Path = Path("demo")
     """Where report.html, report.json and the runs go; a demo that was interrupted goes on from there."""
-    seeds: int = 2
-    """Seeds of each algorithm."""
+    seeds: int | None = None
+    """Seeds of each algorithm; two of basketball and one of the Cheetah if not given."""
 
 
 @dataclass(frozen=True)

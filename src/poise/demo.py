@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from .runs import Run
 from .tasks import prepare
 
 COMPARED = ("ctvae", "ctvae-style")
+GAITS = 100  # rollouts behind a gait that is drawn
 
 
 class Show(NamedTuple):
@@ -35,14 +37,15 @@ class Show(NamedTuple):
     """Draws more than a report does."""
 
 
-def run_demo(out: Path, seeds: int, name: str = "basketball") -> Report:
+def run_demo(out: Path, seeds: int | None = None, name: str = "basketball") -> Report:
     """Trains both algorithms, scores them on held-out demonstrations and writes the report."""
     if name not in SHOWS:
         raise unknown("demo", name, SHOWS)
     show = SHOWS[name]
     print(f"Poise demo: {show.promise}")
     print(f"Training ctvae (told the labels) and ctvae-style (held to them) on {show.on}.\n")
-    runs = [_train(replace(show.experiment, algorithm=one, seeds=seeds), out / one) for one in COMPARED]
+    asked = show.experiment if seeds is None else replace(show.experiment, seeds=seeds)
+    runs = [_train(replace(asked, algorithm=one), out / one) for one in COMPARED]
     reports = [run.evaluate(rollouts=show.rollouts) for run in runs]
     scores = {one: report.algorithms[one] for one, report in zip(COMPARED, reports, strict=True)}
     seconds = sum(report.origin["seconds"] for report in reports)
@@ -64,34 +67,31 @@ def _train(experiment: Experiment, folder: Path) -> Run:
 
 
 def _draw_gaits(run: Run, out: Path) -> list[Path]:
-    """One gait of each class of the first style, from the same start: side by side, and moving."""
-    style, scene = run.styles[0], run.domain.scene
-    start = np.asarray(run.starts.starts)[0].tolist()
-    gaits = {
-        name: np.asarray(run.sample(words={style.name: k}, start=start).states)[0]
-        for k, name in enumerate(style.classes)
-    }
-    figure = plots.draw_strips([(f"{style.name}={name}", states) for name, states in gaits.items()], scene)
-    written = [out / "gaits.png"]
-    plots.save(figure, written[0])
-    for name, states in gaits.items():
-        written.append(out / f"{style.name}-{name}.gif")
-        plots.save_animation(states, scene, written[-1])
+    """A gait of each combination of classes from one start, the first rollout, right or wrong: as strips and moving."""
+    scene, start = run.domain.scene, np.asarray(run.starts.starts)[0].tolist()
+    panels, written = [], [out / "gaits.png"]
+    for classes in itertools.product(*(style.classes for style in run.styles)):
+        words = {style.name: name for style, name in zip(run.styles, classes, strict=True)}
+        checked = run.sample_checked(GAITS, words, start=start)
+        panels.append((", ".join(f"{style}={name}" for style, name in words.items()), checked))
+        written.append(out / f"{'-'.join(classes)}.gif")
+        plots.save_animation(plots.first_gait(checked)[0], scene, written[-1])
+    plots.save(plots.draw_gaits(panels, scene), written[0])
     return written
 
 
 SHOWS = {
     "basketball": Show(
-        Experiment(data="basketball", styles=("speed", "destination"), classes=3, settings=PRESETS["small"]),
+        Experiment(data="basketball", styles=("speed", "destination"), classes=3, seeds=2, settings=PRESETS["small"]),
         "a player you can tell how fast to move and where to end up.",
         "simulated basketball",
         "--style speed=slow --style destination=near",
     ),
     "cheetah": Show(
-        Experiment(data="cheetah", styles=("speed",), classes=2, settings=PRESETS["cheetah-small"]),
-        "a runner that you can tell how fast to run.",
+        Experiment(data="cheetah", styles=("speed", "front_foot_height"), classes=2, settings=PRESETS["cheetah-small"]),
+        "a runner that you can tell how fast to run and how high to lift its front foot.",
         "demonstrations of the Cheetah, in MuJoCo",
-        "--style speed=fast",
+        "--style speed=fast --style front_foot_height=high",
         500,
         _draw_gaits,
     ),

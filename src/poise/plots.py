@@ -240,6 +240,15 @@ COLOURS = 64  # of an animation
 STICK = 3.0  # points: the width of a line of a body
 
 
+def draw_gaits(panels: Sequence[tuple[str, Checked]], scene: Scene) -> Figure:
+    """One strip a title, which also says how many rollouts are right; the first of them is drawn, right or wrong."""
+    rows = []
+    for title, checked in panels:
+        share = _percent(float(checked.right.all(axis=1).mean()))
+        rows.append((f"{title}: {share} of {len(checked.right)} right", first_gait(checked)[0]))
+    return draw_strips(rows, scene)
+
+
 def draw_strips(rows: Sequence[tuple[str, Float[np.ndarray, "_ S"]]], scene: Scene, rendered: bool = False) -> Figure:
     """One strip a title: a trajectory as stick figures side by side, each with its time and the way it has come.
 

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 from html import escape
 from importlib import resources
 from itertools import product
@@ -214,11 +215,12 @@ def _span(low: float | None, high: float | None, unit: str) -> str:
 
 def _rollouts(run: Run) -> str:
     """Rollouts of a run's best seed: a grid of the classes of two styles, or one row of classes a style."""
-    algorithm, together = run.experiment.algorithm, _fit_one_grid(run)
+    algorithm, together, scene = run.experiment.algorithm, _fit_one_grid(run), run.domain.scene
+    drawn = 1 if scene.body else plots.DRAWN
     groups = [run.styles] if together else [(style,) for style in run.styles]
     note = (
         f"Seed {run.seeds[run.best]}, the best on validation demonstrations. In each title, the share of {ROLLOUTS} "
-        f"rollouts that show what it names; {plots.DRAWN} of them are drawn."
+        f"rollouts that show what it names; {drawn} of them {'is' if drawn == 1 else 'are'} drawn."
     )
     if not together and len(run.styles) > 1:
         note += " Styles that a title does not name take the label of the demonstration that the rollout starts from."
@@ -226,7 +228,9 @@ def _rollouts(run: Run) -> str:
     for styles in groups:
         asked = product(*(style.classes for style in styles))
         panels = [_panel(run, dict(zip((style.name for style in styles), words, strict=True))) for words in asked]
-        figure = plots.draw_rollouts(panels, run.domain.scene, columns=len(styles[-1].classes) if together else 3)
+        columns = len(styles[-1].classes) if together else 3
+        draw = plots.draw_gaits if scene.body else partial(plots.draw_rollouts, columns=columns)
+        figure = draw(panels, scene)
         parts.append(_picture(figure, f"Rollouts of {algorithm} by {_join([style.name for style in styles])}"))
     return "\n".join(parts)
 

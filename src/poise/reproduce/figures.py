@@ -76,16 +76,14 @@ def _speed(study: Study) -> Figure | None:
 
 def _gaits(study: Study) -> Figure | None:
     """One rollout of each class of each style, from the same start: the first that is drawn, right or wrong."""
-    rows = []
+    panels = []
     for style in CHEETAH_STYLES:
         run = study.run(Cell("ctvae-style", (style,), 2))
         for k, name in enumerate(run.styles[0].classes if run else ()):
             assert run is not None
             start = np.asarray(run.starts.starts)[0].tolist()
-            checked = run.sample_checked(GAITS, {style: k}, start=start)
-            words = f"{style}={name}: {checked.right.mean():.0%} of {GAITS} right"
-            rows.append((words, np.asarray(checked.rollouts.states)[0]))
-    return plots.draw_strips(rows, study.domain.scene) if rows else None
+            panels.append((f"{style}={name}", run.sample_checked(GAITS, {style: k}, start=start)))
+    return plots.draw_gaits(panels, study.domain.scene) if panels else None
 
 
 def _around_the_rim(run: Run, asked: Sequence[dict[str, int]]) -> Figure:
