@@ -77,7 +77,8 @@ def demo(domain: str, on: str) -> str:
     rows.append(["ignores labels", f"{result['base_rate']['own']:.3f}", "-"])
     head = [on, "both styles right: median [min, max]", "NLD per step"]
     count, minutes = len(result["cells"][0]["seeds"]), result["seconds"] / 60
-    note = f"{count} seeds each, trained and scored in {minutes:.1f} minutes without installation ({origin(result)})."
+    seeds = f"{count} seed{'s' * (count > 1)} each"
+    note = f"{seeds}, trained and scored in {minutes:.1f} minutes without installation ({origin(result)})."
     return f"{table(head, rows)}\n\n{note}"
 
 

@@ -232,10 +232,12 @@ def test_there_is_one_panel_a_stage_and_loss_with_gaps_where_a_value_was_not_fin
     metrics = [
         {"stage": "labeler", "number": 0, "step": 1, "losses": {"label": [1.0]}, "validation": {"label": [1.0]}},
         {"stage": "policy", "number": 1, "step": 1, "losses": {"nld": [1.0], "kl": [2]}, "validation": {"nld": [1.0]}},
-        {"stage": "policy", "number": 1, "step": 2, "losses": {"nld": [None], "kl": [1]}, "validation": {"nld": [1.0]}},
+        {"stage": "refine", "number": 2, "step": 1, "losses": {"dynamics": [1.0]}, "validation": {"dynamics": [1.0]}},
+        {"stage": "policy", "number": 3, "step": 2, "losses": {"nld": [None], "kl": [1]}, "validation": {"nld": [1.0]}},
     ]
     figure = plots.draw_curves(metrics)
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["labeler: label", "policy: nld", "policy: kl"]
+    titles = ["labeler: label", "policy: nld", "policy: kl", "refine: dynamics"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == titles
     assert np.isnan(figure.axes[1].lines[0].get_ydata()[1])
     with pytest.raises(PoiseError, match="no learning curves"):
         plots.draw_curves([])

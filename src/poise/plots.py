@@ -442,14 +442,17 @@ def _name_classes(ax: Axes, classes: Sequence[str], ends: Sequence[float], share
 
 
 def draw_curves(metrics: Sequence[dict[str, Any]]) -> Figure:
-    """One panel a stage and loss, from the lines of metrics.jsonl: training thin, validation thick, a line a seed."""
-    names = list(dict.fromkeys((line["number"], line["stage"], name) for line in metrics for name in line["losses"]))
+    """One panel a stage and loss, from the lines of metrics.jsonl: training thin, validation thick, a line a seed.
+
+    The turns of a stage are one curve.
+    """
+    names = list(dict.fromkeys((line["stage"], name) for line in metrics for name in line["losses"]))
     if not names:
         raise PoiseError("there are no learning curves to draw: metrics.jsonl has no losses yet")
     columns = min(4, len(names))
     figure, axes = _grid(len(names), columns, 1.9, min(PAGE, 3.4 * columns))
-    for ax, (number, stage, name) in zip(axes, names, strict=True):
-        lines = [line for line in metrics if line["number"] == number and name in line["losses"]]
+    for ax, (stage, name) in zip(axes, names, strict=True):
+        lines = [line for line in metrics if line["stage"] == stage and name in line["losses"]]
         steps = np.array([line["step"] for line in lines])
         training, validation = _values(lines, "losses", name), _values(lines, "validation", name)
         ax.plot(steps, training, color=FAILS, linewidth=0.7, alpha=0.7)
