@@ -9,13 +9,25 @@ import sys
 import time
 from pathlib import Path
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from poise import load_run, origin, storage
 from poise.domains.cheetah import upside_down
-from poise.runs import seeds_of
+from poise.evaluation import Checked
+from poise.runs import Run, seeds_of
 
 ROLLOUTS = 200
+
+
+def believed(run: Run, seed: int, made: Checked, word: str) -> float:
+    """The share of rollouts that the labeler takes for what was asked for."""
+    place = seeds_of(run.experiment).index(seed)
+    labeler = jax.tree.map(lambda x: x[place] if eqx.is_array(x) else x, run.parts["labeler"])
+    decided = labeler.space.decide(labeler(jax.tree.map(jnp.asarray, made.rollouts)))
+    return float((np.asarray(decided)[:, 0] == run.styles[0].index(word)).mean())
 
 
 def main(out: Path, folder: Path) -> None:
@@ -25,8 +37,9 @@ def main(out: Path, folder: Path) -> None:
     for seed in seeds_of(run.experiment):
         for word in style.classes:
             made = run.sample_checked(ROLLOUTS, {style.name: word}, seed=seed)
-            over = np.asarray(upside_down(made.rollouts.states[:, 1:]))
-            rows.setdefault(word, []).append({"right": float(made.right.mean()), "upside down": float(over.mean())})
+            states = np.asarray(made.rollouts.states)[made.finite]
+            found = {"right": float(made.right.mean()), "upside down": float(upside_down(states[:, 1:]).mean())}
+            rows.setdefault(word, []).append({**found, "believed": believed(run, seed, made, word)})
             print(seed, word, rows[word][-1])
     about = {"rollouts": ROLLOUTS, "style": style.name, "classes": rows}
     storage.write_json(out, {**about, **origin.origin(time.perf_counter() - began)})

@@ -18,7 +18,8 @@ from functools import partial
 from pathlib import Path
 
 from poise.reproduce import tables
-from poise.reproduce.grid import SETUPS, TABLES, of_domain
+from poise.reproduce.grid import BASELINES, SETUPS, TABLES, of_domain
+from poise.reproduce.paper import CONSISTENCY
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -259,21 +260,29 @@ def astray() -> str:
     return f"{table(head, rows)}\n\nMedians of 5 seeds, shares of all rollouts."
 
 
-def behind() -> str:
+def behind(domain: str) -> str:
     """What stands behind each cell of ctvae-style: other labels, the price in NLD, what the labeler believes."""
-    measured, rows, seen = read("basketball/paper")["measured"], [], set()
-    for name in ("single-styles", "displacement", "destination", "joint"):
-        for algorithm, column, cell in TABLES[name].cells():
+    measured, rows, seen = read(f"{domain}/paper")["measured"], [], set()
+    for name, table_ in of_domain(domain).items():
+        for algorithm, column, cell in table_.cells() if name in CONSISTENCY else ():
             if algorithm != "ctvae-style" or cell.name in seen:
                 continue
             seen.add(cell.name)
-            ours, base = measured[cell.name], measured[replace(cell, algorithm="ctvae").name]
-            nld, floor = (statistics.median(seed["nld"] for seed in one["seeds"]) for one in (ours, base))
-            where = column.upper() if name == "single-styles" else f"{name.upper()} {column}"
-            shares = [percent(ours, key) for key in ("joint", "joint_independent", "astray")]
-            rows.append([where, *shares, f"{nld - floor:.2f}", _fooled(ours)])
-    head = ["`ctvae-style`", "right, %", "labels of others, %", "astray, %", "NLD above `ctvae`", "labeler too sure"]
+            ours = measured[cell.name]
+            others = [measured.get(replace(cell, algorithm=other).name) for other in BASELINES]
+            inside = max(float(percent(other, "joint_inside")) for other in others if other)
+            nld, floor = (statistics.median(seed["nld"] for seed in one["seeds"]) for one in (ours, others[0]))
+            shares = [percent(ours, key) for key in ("joint", "joint_independent", "astray", "joint_inside")]
+            rows.append([_where(name, column), *shares, f"{inside:.1f}", f"{nld - floor:.2f}", _fooled(ours)])
+    head = ["`ctvae-style`", "right, %", "labels of others, %", "astray, %", "right and not astray, %"]
+    head += ["the best baseline's", "NLD above `ctvae`", "labeler too sure"]
     return f"{table(head, rows)}\n\nMedians of 5 seeds; the last column in points, for the style where it is most."
+
+
+def _where(name: str, column: str) -> str:
+    """A cell in words."""
+    name, words = name.removeprefix("cheetah-"), column.replace("_", " ").upper()
+    return words if name == "single-styles" else f"{name.upper()} {column}"
 
 
 def _fooled(cell: dict) -> str:
@@ -317,9 +326,10 @@ def cheetah_summary() -> str:
     """The main rows of the Cheetah."""
     names = ("cheetah-single-styles", "cheetah-speed", "cheetah-joint")
     rows = main_rows(names, read("cheetah/paper")["measured"], "Cheetah, %: Poise (the paper)")
+    over = " ".join(f"{100 * seed['upside down']:.0f}" for seed in read("cheetah/falls")["classes"]["fast"])
     note = (
-        "Medians of 5 seeds, 500 rollouts each in C MuJoCo; asked to be fast, one of five policies of SPEED tumbles: "
-        "[every seed](docs/cheetah.md#the-papers-tables)."
+        "Medians of 5 seeds, 500 rollouts each in C MuJoCo. Asked to be fast, the five policies of SPEED are upside "
+        f"down {over} % of the time: [every seed](docs/cheetah.md#the-papers-tables)."
     )
     return f"{rows}\n\n{note}"
 
@@ -348,10 +358,13 @@ def demonstrators() -> str:
     head = ["target, m/s", "mean speed", "after the first second", "deviation between demonstrations"]
     height = result["quantiles"]["torso height (m)"]
     whole, late = result["mean_error"], result["mean_error_after_first_second"]
+    worst = max(result["policies"], key=lambda policy: policy["deviation"])
     note = (
         f"Some of {len(result['policies'])} policies. On average a policy's mean speed is {whole:.2f} m/s from its "
         f"target, after the first second {late:.2f}; the torso is {height['0.05']:.2f} to {height['0.95']:.2f} m high "
         f"(5 to 95 %), and upside down {result['shares']['upside down']:.1%} of the time. "
+        f"The largest error is {result['largest_error']:.2f} m/s; the policy for {worst['target']:.2f} m/s differs most "
+        f"between demonstrations, by {worst['deviation']:.2f} m/s. "
         f"{result['steps']:,} steps each, {result['seconds']:.0f} s with {result['plan']['driver']} ({origin(result)})."
     )
     return f"{table(head, rows)}\n\n{note}"
@@ -367,8 +380,9 @@ def fading() -> str:
     """How long gradients of the style loss are, by how much of them fades at every step."""
     result = read("cheetah/fading")
     rows = [[share, *(f"{found[key]:.2g}" for key in ("median", "max"))] for share, found in result["lengths"].items()]
+    rows.append(["imitation", *(f"{result['imitation'][key]:.2g}" for key in ("median", "max"))])
     head = ["`network.fading`", "length of the gradient, median", "largest"]
-    about = f"{result['batches']} batches, at a trained policy of `ctvae-style` (SPEED)"
+    about = f"{result['batches']} batches, at a trained policy of `ctvae-style` (SPEED), with the style loss's weight"
     return f"{table(head, rows)}\n\n{about}. {origin(result)}."
 
 
@@ -379,7 +393,7 @@ def falls() -> str:
         [f"{result['style']}={word}", *(" ".join(f"{100 * seed[key]:.0f}" for seed in seeds) for key in seeds[0])]
         for word, seeds in result["classes"].items()
     ]
-    head = ["`ctvae-style`", "right, % (five seeds)", "of the time upside down, %"]
+    head = ["`ctvae-style`, five seeds", "right, %", "of the time upside down, %", "the labeler believes, %"]
     return f"{table(head, rows)}\n\n{result['rollouts']} rollouts each. {origin(result)}."
 
 
@@ -399,7 +413,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "speed-unchanged": speed_unchanged,
     **{f"{domain}-verdict": partial(paper_verdict, domain) for domain in SETUPS},
     "astray": astray,
-    "paper-behind": behind,
+    **{f"{domain}-behind": partial(behind, domain) for domain in SETUPS},
     "paper-quick": quick,
     "paper-summary": paper_summary,
     "cheetah-summary": cheetah_summary,

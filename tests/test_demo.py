@@ -14,7 +14,7 @@ def test_the_demo_of_the_cheetah_draws_a_gait_of_every_combination(tmp_path, mon
     show = demo.SHOWS["cheetah"]
     network = replace(TINY.network, decoder="markov", variance="global", fading=0.9)
     small = replace(show.experiment, count=20, settings=replace(TINY, network=network))
-    monkeypatch.setitem(demo.SHOWS, "cheetah", show._replace(experiment=small, rollouts=8))
+    monkeypatch.setitem(demo.SHOWS, "cheetah", show._replace(experiment=small))
     report = demo.run_demo(tmp_path, 1, "cheetah")
     assert set(report.algorithms) == {"ctvae", "ctvae-style"}
     names = {path.name for path in tmp_path.glob("*.*")}

@@ -28,8 +28,9 @@ class Demo:
 
     name: tyro.conf.Positional[Literal["basketball", "cheetah"]] = "basketball"
     """Simulated basketball, or the Cheetah (extra `cheetah`)."""
-    out: Path = Path("demo")
-    """Where report.html, report.json and the runs go; a demo that was interrupted goes on from there."""
+    out: Path | None = None
+    """Where report.html, report.json and the runs go (demo or demo-cheetah if not given); a demo that was interrupted
+    goes on from there."""
     seeds: int | None = None
     """Seeds of each algorithm; two of basketball and one of the Cheetah if not given."""
 
@@ -84,7 +85,7 @@ class Train:
 
     experiment: Annotated[Experiment, tyro.conf.arg(name="")] = field(default_factory=Experiment)
     preset: str | None = None
-    """Settings to start from: basketball or cheetah (the paper's sizes), or small (for two cores)."""
+    """Settings to start from: basketball or cheetah (the paper's sizes), small or cheetah-small (for two cores)."""
     out: Path | None = None
     """The run folder; runs/DATA-ALGORITHM if not given."""
     json: bool = False
@@ -99,8 +100,8 @@ class Evaluate:
     """The run folder."""
     data: Path | None = None
     """Other demonstrations (.npz) to test on; the run's own test demonstrations if not given."""
-    rollouts: int = 4000
-    """Rollouts a seed."""
+    rollouts: int | None = None
+    """Rollouts a seed; as many as the paper has for the domain (4,000, or 500 of the Cheetah) if not given."""
     draw: int = 0
     """Seed of the rollouts' randomness."""
     styles: tuple[str, ...] = ()
@@ -291,7 +292,7 @@ def evaluate(arguments: Evaluate) -> None:
     from .runs import load_run
     from .trajectories import Trajectories, in_memory
 
-    if arguments.rollouts < 1:
+    if arguments.rollouts is not None and arguments.rollouts < 1:
         raise PoiseError(f"--rollouts is at least 1; got {arguments.rollouts}")
     run = load_run(arguments.run, arguments.styles)
     if arguments.data and arguments.data.resolve() == Path(run.experiment.data).resolve():

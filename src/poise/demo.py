@@ -13,13 +13,14 @@ import numpy as np
 from . import origin, plots
 from .config import PRESETS, Experiment
 from .errors import PoiseError, unknown
-from .evaluation import ROLLOUTS, Report
+from .evaluation import Report
 from .jobs import train_task
 from .report import write_report
 from .runs import Run
 from .tasks import prepare
 
 COMPARED = ("ctvae", "ctvae-style")
+FOLDERS = {"basketball": "demo", "cheetah": "demo-cheetah"}
 GAITS = 100  # rollouts behind a gait that is drawn
 
 
@@ -31,22 +32,20 @@ class Show(NamedTuple):
     on: str
     words: str
     """What to ask the policy for."""
-    rollouts: int = ROLLOUTS
-    """Of a seed, to score it."""
     draw: Callable[[Run, Path], list[Path]] | None = None
     """Draws more than a report does."""
 
 
-def run_demo(out: Path, seeds: int | None = None, name: str = "basketball") -> Report:
+def run_demo(out: Path | None = None, seeds: int | None = None, name: str = "basketball") -> Report:
     """Trains both algorithms, scores them on held-out demonstrations and writes the report."""
     if name not in SHOWS:
         raise unknown("demo", name, SHOWS)
-    show = SHOWS[name]
+    show, out = SHOWS[name], out or Path(FOLDERS[name])
     print(f"Poise demo: {show.promise}")
     print(f"Training ctvae (told the labels) and ctvae-style (held to them) on {show.on}.\n")
     asked = show.experiment if seeds is None else replace(show.experiment, seeds=seeds)
     runs = [_train(replace(asked, algorithm=one), out / one) for one in COMPARED]
-    reports = [run.evaluate(rollouts=show.rollouts) for run in runs]
+    reports = [run.evaluate() for run in runs]
     scores = {one: report.algorithms[one] for one, report in zip(COMPARED, reports, strict=True)}
     seconds = sum(report.origin["seconds"] for report in reports)
     report = Report(scores, reports[-1].about, origin.origin(seconds))
@@ -60,8 +59,9 @@ def run_demo(out: Path, seeds: int | None = None, name: str = "basketball") -> R
 
 
 def _train(experiment: Experiment, folder: Path) -> Run:
+    task = prepare(experiment)
     try:
-        return train_task(prepare(experiment), folder)
+        return train_task(task, folder)
     except PoiseError as error:
         raise PoiseError(f"{error} (or remove {folder.parent} to start the demo afresh)") from error
 
@@ -92,7 +92,6 @@ SHOWS = {
         "a runner that you can tell how fast to run and how high to lift its front foot.",
         "demonstrations of the Cheetah, in MuJoCo",
         "--style speed=fast --style front_foot_height=high",
-        500,
         _draw_gaits,
     ),
 }

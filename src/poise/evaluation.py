@@ -25,7 +25,6 @@ from .rollout import environment_of, simulate
 from .trajectories import Trajectories
 
 FEW = 30  # held-out demonstrations below which figures say little
-ROLLOUTS = 4_000  # as many as in the paper's tables for basketball
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ def score_seed(
     test: Trajectories,
     labels: Int[np.ndarray, "N M"],
     *,
-    rollouts: int = ROLLOUTS,
+    rollouts: int,
     draw: int = 0,
     stopped: str | None = None,
     place: Place | None = None,

@@ -24,7 +24,7 @@ from .algorithms import Problem, find_algorithm
 from .config import Experiment
 from .domains import Domain
 from .errors import PoiseError, unknown
-from .evaluation import ROLLOUTS, Checked, Report, base_rates, judge, score_seed
+from .evaluation import Checked, Report, base_rates, judge, score_seed
 from .joining import Place
 from .labeling import LabelingFunction, LabelSpace, label_all, label_space, load_style
 from .losses import Parts
@@ -72,7 +72,8 @@ class Run:
         if self._splits is not None:
             return self._splits
         found = load_splits(self.experiment, self.domain)
-        if self.fingerprint not in (None, fingerprint(found.train)):
+        made_apart = self.domain.test is not None and self.experiment.test is None  # never trained on, whatever changed
+        if not made_apart and self.fingerprint not in (None, fingerprint(found.train)):
             raise PoiseError(
                 f"{self.experiment.data} has changed since this run was trained on it, so its test demonstrations may "
                 "have been trained on; restore it, or name others to test on with --data"
@@ -82,7 +83,7 @@ class Run:
     def evaluate(
         self,
         test: Trajectories | None = None,
-        rollouts: int = ROLLOUTS,
+        rollouts: int | None = None,
         draw: int = 0,
         name: str | None = None,
         joint: LabelSpace | None = None,
@@ -111,7 +112,7 @@ class Run:
                 self.styles,
                 test,
                 labels,
-                rollouts=rollouts,
+                rollouts=self.domain.rollouts if rollouts is None else rollouts,
                 draw=draw,
                 stopped=self.stopped[i],
                 place=place,

@@ -189,7 +189,9 @@ def test_a_cell_changes_what_its_name_says():
     }
     usual = training["ctvae-style-speed-2"]
     assert usual.refine_steps > 0
-    assert training["ctvae-style-speed-2-longer"] == replace(usual, policy_steps=usual.policy_steps * 3 // 2)
+    assert training["ctvae-style-speed-2-longer"] == replace(
+        usual, policy_steps=usual.policy_steps * 3 // 2, refine_steps=usual.refine_steps * 3 // 2, rounds=30
+    )
     assert training["ctvae-style-speed-2-unrefined"] == replace(usual, refine_steps=0)
 
 

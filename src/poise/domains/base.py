@@ -52,6 +52,8 @@ class Domain:
     styles: dict[str, LabelingFunction] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     """Presets of networks, training and weights."""
+    rollouts: int = 4_000
+    """Of a seed, to score it: as many as the paper has for basketball."""
     units: tuple[float, ...] | None = None
     """The action's units in which NLD is told, one a dimension; None for the data's own."""
     units_text: str = "the data's own units"

@@ -23,8 +23,6 @@ class Setup:
     """What the tables of a domain have in common."""
 
     settings: Settings
-    rollouts: int
-    """Of a seed, as many as the paper has."""
     quick: Settings
     """Small networks and few steps, which show the same on two cores in minutes."""
     few: int
@@ -39,13 +37,11 @@ def _quick(name: str, **training) -> Settings:
 SETUPS = {
     "basketball": Setup(
         PRESETS["basketball"],
-        4_000,
         _quick("small", policy_steps=1_200, labeler_steps=1_200, dynamics_steps=500),
         6_000,
     ),
     "cheetah": Setup(
         PRESETS["cheetah"],
-        500,
         _quick("cheetah-small", policy_steps=400, dynamics_steps=800, refine_steps=400, rounds=4),
         500,
     ),
@@ -63,9 +59,9 @@ class Cell:
     """In multiples of σ."""
     dynamics: str = "known"
     weight: float | None = None
-    """Of the style loss, if not that of the settings."""
+    """Of the style loss (of mutual information for ctvae-mi), if not that of the settings."""
     longer: bool = False
-    """Whether the policy is trained half as long again."""
+    """Whether the policy is trained half as long again, and its dynamics are refined as much more often."""
     refined: bool = True
     """Whether learned dynamics are refined in the environment, if the settings ask for it."""
     plain: bool = False
@@ -90,12 +86,15 @@ class Cell:
             settings = replace(settings, network=network, training=training)
         weight = 1.0 if self.plain else self.weight
         if weight is not None:
-            settings = replace(settings, weights=replace(settings.weights, style=weight))
+            settings = replace(settings, weights=replace(settings.weights, style=weight, mutual=weight))
         training = settings.training
         if self.plain:
             training = replace(training, widen=0.0)
         if self.longer:
-            training = replace(training, policy_steps=round(LONGER * training.policy_steps))
+            more = {
+                name: round(LONGER * getattr(training, name)) for name in ("policy_steps", "refine_steps", "rounds")
+            }
+            training = replace(training, **more)
         if not self.refined:
             training = replace(training, refine_steps=0)
         settings = replace(settings, training=training)
@@ -125,6 +124,8 @@ class Table:
 def _column(*styles: str, **more) -> Cell:
     return Cell("", styles, **more)
 
+
+CHEETAH_WEIGHTS = PRESETS["cheetah"].weights
 
 TABLES: dict[str, Table] = {
     "single-styles": Table("One style, 3 classes", {style: _column(style) for style in STYLES}),
@@ -223,6 +224,21 @@ TABLES: dict[str, Table] = {
         ("joint", "dynamics_error"),
         "cheetah",
     ),
+    "cheetah-plain": Table(
+        "Cheetah: ctvae-style with the paper's weight 1, its labeler without perturbed copies",
+        {style: _column(style, classes=2, plain=True) for style in CHEETAH_STYLES},
+        ("ctvae-style",),
+        domain="cheetah",
+    ),
+    "cheetah-mutual": Table(
+        "Cheetah: ctvae-mi with the weight of ctvae-style (SPEED, 2 classes)",
+        {
+            f"{CHEETAH_WEIGHTS.mutual:g}": _column("speed", classes=2),
+            f"{CHEETAH_WEIGHTS.style:g}": _column("speed", classes=2, weight=CHEETAH_WEIGHTS.style),
+        },
+        ("ctvae-mi",),
+        domain="cheetah",
+    ),
     "cheetah-labeler": Table(
         "Cheetah: cross-entropy of the labeler on test demonstrations (2 classes)",
         {style: _column(style, classes=2) for style in CHEETAH_STYLES},
@@ -265,6 +281,10 @@ def summary() -> str:
     return "\n".join(lines)
 
 
+PROGRAM = ("algorithm", "dynamics", "plain", "longer", "refined")
+"""What cells of one program agree in."""
+
+
 def same_program(cell: Cell) -> tuple:
     """Equal for cells that one compiled program can train."""
-    return cell.algorithm, cell.dynamics, cell.plain, cell.longer, cell.refined
+    return tuple(getattr(cell, name) for name in PROGRAM)

@@ -61,7 +61,8 @@ class Study:
         Data that name the game of each row are split by game, if nothing else is asked for.
         """
         setup = grid.SETUPS[domain]
-        settings, rollouts = (setup.quick, setup.rollouts // 4) if quick else (setup.settings, setup.rollouts)
+        rollouts = find_domain(domain).rollouts
+        settings, rollouts = (setup.quick, rollouts // 4) if quick else (setup.settings, rollouts)
         like = Experiment(data=domain, test=test, seeds=seeds, settings=settings, split_by=split_by)
         if data is not None:
             by = split_by or ("game" if "game" in Trajectories.load(data).metadata else None)

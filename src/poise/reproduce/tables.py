@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import storage
-from .grid import BASELINES, SIGMA, STYLES, Cell, Table
+from .grid import BASELINES, PROGRAM, SIGMA, STYLES, Cell, Table
 from .paper import CONSISTENCY, NUMBERS, Printed
 
 Results = Mapping[str, dict[str, Any]]
@@ -215,9 +215,6 @@ def write(folder: Path, tables: Mapping[str, Table], results: Results, about: di
     storage.write_bytes(files[1], "\n".join(latex(name, t, results) for name, t in tables.items()).encode())
     storage.write_json(files[2], {**about, **origin_of(cells), "tables": every, **noise, "measured": cells})
     return files
-
-
-PROGRAM = ("algorithm", "dynamics", "plain", "longer", "refined")  # what cells of one program agree in
 
 
 def origin_of(results: Results) -> dict[str, Any]:
