@@ -363,8 +363,8 @@ def demonstrators() -> str:
         f"Some of {len(result['policies'])} policies. On average a policy's mean speed is {whole:.2f} m/s from its "
         f"target, after the first second {late:.2f}; the torso is {height['0.05']:.2f} to {height['0.95']:.2f} m high "
         f"(5 to 95 %), and upside down {result['shares']['upside down']:.1%} of the time. "
-        f"The largest error is {result['largest_error']:.2f} m/s; the policy for {worst['target']:.2f} m/s differs most "
-        f"between demonstrations, by {worst['deviation']:.2f} m/s. "
+        f"The largest error is {result['largest_error']:.2f} m/s; the policy for {worst['target']:.2f} m/s differs "
+        f"most between demonstrations, by {worst['deviation']:.2f} m/s. "
         f"{result['steps']:,} steps each, {result['seconds']:.0f} s with {result['plan']['driver']} ({origin(result)})."
     )
     return f"{table(head, rows)}\n\n{note}"
