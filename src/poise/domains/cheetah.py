@@ -215,6 +215,7 @@ CHEETAH = Domain(
     count=2_500,
     test=test_demonstrations,
     environment=environment,
+    sizes=(STATES, ACTIONS),
     actions=(-1.0, 1.0),
     styles={
         style.name: replace(style, source=style.name)
