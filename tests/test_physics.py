@@ -95,23 +95,45 @@ def test_driving_is_stepping_by_what_the_states_ask_for(starts):
         state = cheetah.in_threads().step(state, np.clip(state[:, 12:], -1, 1))
 
 
-@pytest.mark.parametrize(
-    ("states", "actions", "line"),
-    [
-        (np.zeros((2, 17)), np.zeros((2, 6)), "a state is 18 numbers, and states are [N, 18]; got [2, 17]"),
-        (np.zeros(18), np.zeros((1, 6)), "a state is 18 numbers, and states are [N, 18]; got [18]"),
-        (np.zeros((2, 18)), np.zeros((2, 5)), "an action is 6 numbers, and actions are [N, 6]; got [2, 5]"),
-        (np.zeros((2, 18)), np.zeros((1, 6)), "every state has an action; got 2 states and 1 actions"),
-        (np.zeros((1, 18)), np.full((1, 6), 1.5), "number 0 of an action lies between -1 and 1; got 1.5 in row 0"),
-        (np.zeros((1, 18)), np.full((1, 6), np.nan), "number 0 of an action lies between -1 and 1; got nan in row 0"),
-        (np.full((1, 18), np.nan), np.zeros((1, 6)), "a state is finite; got nan as number 0 of row 0"),
-        (np.full((1, 18), 1e12), np.zeros((1, 6)), "a state is below 1e+10; got 1e+12 as number 0 of row 0"),
-    ],
-)  # fmt: skip
+SIZES = [
+    (np.zeros((2, 17)), np.zeros((2, 6)), "a state is 18 numbers, and states are [N, 18]; got [2, 17]"),
+    (np.zeros(18), np.zeros((1, 6)), "a state is 18 numbers, and states are [N, 18]; got [18]"),
+    (np.zeros((2, 18)), np.zeros((2, 5)), "an action is 6 numbers, and actions are [N, 6]; got [2, 5]"),
+    (np.zeros((1, 18)), np.zeros(6), "an action is 6 numbers, and actions are [N, 6]; got [6]"),
+    (np.zeros((2, 18)), np.zeros((1, 6)), "every state has an action; got 2 states and 1 actions"),
+]
+VALUES = [
+    (np.zeros((1, 18)), np.full((1, 6), 1.5), "number 0 of an action lies between -1 and 1; got 1.5 in row 0"),
+    (np.zeros((1, 18)), np.full((1, 6), np.nan), "number 0 of an action lies between -1 and 1; got nan in row 0"),
+    (np.full((1, 18), np.nan), np.zeros((1, 6)), "a state is finite; got nan as number 0 of row 0"),
+    (np.full((1, 18), 1e12), np.zeros((1, 6)), "a state is below 1e+10; got 1e+12 as number 0 of row 0"),
+]
+
+
+@pytest.mark.parametrize(("states", "actions", "line"), SIZES + VALUES)
 def test_bad_input_is_one_clear_line(states, actions, line):
     with pytest.raises(PoiseError) as error:
         cheetah.in_threads().step(states, actions)
     assert str(error.value) == line
+
+
+@pytest.mark.parametrize(("states", "actions", "line"), SIZES)
+def test_rollouts_that_go_on_refuse_other_sizes_too(states, actions, line):
+    with pytest.raises(PoiseError) as error:
+        cheetah.in_threads().try_step(states, actions)
+    assert str(error.value) == line
+
+
+def test_what_breaks_does_not_change_the_size_of_a_compiled_step(monkeypatch):
+    driver, sizes = physics.Compiled(cheetah.model(), cheetah.SUBSTEPS), []
+    monkeypatch.setattr(driver, "_batch", lambda states, actions: sizes.append(len(states)) or states + 1)
+    states, actions = np.zeros((4, 18)), np.zeros((4, 6))
+    states[1, 3], actions[2, 0] = np.inf, np.nan
+    made = driver.try_step(states, actions)
+    assert np.isnan(made).all(axis=1).tolist() == [False, True, True, False]
+    assert (made[[0, 3]] == 1).all()
+    driver.try_step(np.zeros((4, 18)), np.zeros((4, 6)))
+    assert sizes == [4, 4]
 
 
 def test_a_simulation_that_starts_anew_is_not_a_next_state(tmp_path, monkeypatch):
