@@ -57,11 +57,15 @@ def require(*packages: str) -> None:
         raise PoiseError(f"the Cheetah needs {' and '.join(missing)}: pip install 'poise[cheetah]'{hint}")
 
 
+@functools.cache
 def import_mujoco() -> Any:
-    """MuJoCo, which looks for OpenGL as soon as it is imported: a MUJOCO_GL that names what is not there is told."""
+    """MuJoCo, which looks for OpenGL as soon as it is imported: a MUJOCO_GL that names what is not there is told.
+
+    It is quiet from then on: what becomes unstable is told here, not in a MUJOCO_LOG.TXT wherever the user stands.
+    """
     require("mujoco")
     try:
-        return importlib.import_module("mujoco")
+        mujoco = importlib.import_module("mujoco")
     except Exception as error:  # of many kinds, one a backend
         backend = os.environ.get("MUJOCO_GL")
         if not backend:
@@ -71,6 +75,10 @@ def import_mujoco() -> Any:
             f"MuJoCo cannot be imported with MUJOCO_GL={backend} ({reason}): unset it; physics and stick figures need "
             "no OpenGL"
         ) from error
+    log = mujoco.MjLogConfig.get()
+    log.logto_file = log.logto_console = False
+    log.set()
+    return mujoco
 
 
 @functools.cache
@@ -95,7 +103,7 @@ class Threads:
 
     def __init__(self, model: Any, substeps: int, threads: int | None = None):
         """`substeps` are the physics steps of a control step."""
-        mujoco, rollout = importlib.import_module("mujoco"), importlib.import_module("mujoco.rollout")
+        mujoco, rollout = import_mujoco(), importlib.import_module("mujoco.rollout")
         self.model, self.substeps = model, substeps
         count = threads or count_cores()
         self._data = [mujoco.MjData(model) for _ in range(count)]
