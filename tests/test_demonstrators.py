@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import signal
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jax
@@ -55,6 +56,7 @@ def make_skill(driver=None) -> Skill:
         reward=lambda after, actions, target: -jnp.abs(after[:, 0] - target),
         fallen=lambda states: jnp.abs(states[..., 0]) > 5,
         reached=lambda states: states[..., 0],
+        actions=(-1.0, 1.0),
     )
     return Skill(
         course,
@@ -163,6 +165,13 @@ def test_demonstrations_are_those_of_all_policies_in_turn(trained):
     assert np.abs(made.actions).max() <= 1
     np.testing.assert_allclose(np.diff(made.states, axis=1), made.actions, atol=1e-5)
     np.testing.assert_allclose(np.asarray(made.starts), resets(9, 0)[:7], atol=1e-6)
+
+
+def test_demonstrations_stay_within_the_range_of_actions(trained):
+    skill, policies = make_skill(), Demonstrators.load(trained[0] / "policies.safetensors")
+    narrow = replace(skill, course=skill.course._replace(actions=(-0.1, 0.2)))
+    actions = np.asarray(demonstrate(narrow, policies, 6, seed=0).actions)
+    assert (actions.min(), actions.max()) == (np.float32(-0.1), np.float32(0.2))
 
 
 def test_demonstrations_follow_the_seed(trained):

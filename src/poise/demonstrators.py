@@ -31,7 +31,7 @@ from .files import clear_errors
 from .pacing import Pace, Stop
 from .ppo import Actor, Course, Learner, Network, Recipe, Scale
 from .program_cache import cache_folder
-from .trajectories import Array, Trajectories
+from .trajectories import Array, Trajectories, Transition
 
 CHUNK = 8  # updates between two looks at the clock: as much as is lost at the worst, or 5 s
 POOL = 4096  # states that training starts from, again and again
@@ -188,8 +188,8 @@ class _Learning:
         with tqdm(total=self.total * share, initial=self.steps, **shown) as bar, Stop(saving=True) as stop:
             while self.done < self.total and (seconds is None or time.perf_counter() - began < seconds):
                 count = min(CHUNK, self.total - self.done)
-                self.learners, figures = self._program(self.learners, self.targets, self.pool, jnp.asarray(count))
-                error = float(np.mean(figures.error))  # waits for the program
+                self.learners, errors = self._program(self.learners, self.targets, self.pool, jnp.asarray(count))
+                error = float(np.mean(errors))  # waits for the program
                 self.done += count
                 self.seconds = earlier + time.perf_counter() - began
                 bar.set_postfix({"mean error": f"{error:.2f} {self.skill.unit}"}, refresh=False)
@@ -224,7 +224,7 @@ class _Learning:
         return jax.jit(functools.partial(ppo.learn, **given), donate_argnums=0)
 
 
-def called_back(driver: physics.Driver) -> ppo.Transition:
+def called_back(driver: physics.Driver) -> Transition:
     """A driver's step as part of a compiled program: it gets the environments of all policies at once.
 
     What becomes unstable is NaN, from which PPO starts anew: nothing is raised within a program.
@@ -261,7 +261,7 @@ def demonstrate(
     @functools.partial(jax.vmap, in_axes=(0, 1, 1), out_axes=1)
     def act(one: Demonstrators, states: Array, noise: Array) -> Array:
         mean = one.actor.network(one.scale(skill.course.observe(states)))
-        return jnp.clip(mean + NOISE * jnp.exp(one.actor.log_deviation) * noise, -1, 1)
+        return jnp.clip(mean + NOISE * jnp.exp(one.actor.log_deviation) * noise, *skill.course.actions)
 
     with (
         jax.default_device(jax.local_devices(backend="cpu")[0]),  # the same with an accelerator and without

@@ -12,9 +12,7 @@ from ..config import Settings
 from ..demonstrators import Skill
 from ..errors import PoiseError
 from ..labeling import LabelingFunction
-from ..trajectories import Array, Trajectories, in_memory
-
-Transition = Callable[[Array, Array], Array]
+from ..trajectories import Array, Trajectories, Transition, in_memory
 
 
 @dataclass(frozen=True)
