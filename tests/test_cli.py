@@ -143,6 +143,25 @@ def test_bad_data_is_refused_in_one_line(capsys, tmp_path):
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.parametrize("words", [("label",), ("train", "--styles", "speed")])
+def test_data_of_another_domain_are_refused_in_one_line(capsys, tmp_path, words):
+    sizes = {
+        "states": ((3, 5, 4), (3, 4, 6), "a state of cheetah is 18 numbers; got 4"),
+        "actions": ((3, 5, 18), (3, 4, 2), "an action of cheetah is 6 numbers; got 2"),
+        "range": ((3, 5, 18), (3, 4, 6), "lies between -1 and 1; got 2 in row 0, step 0"),
+    }
+    for name, (states, actions, message) in sizes.items():
+        np.savez(tmp_path / f"{name}.npz", states=np.zeros(states), actions=np.full(actions, 2.0))
+        given = ("--data", tmp_path / f"{name}.npz", "--domain", "cheetah")
+        assert message in refused(capsys, *words, *given)
+
+
+def test_a_test_file_of_another_domain_is_refused_in_one_line(capsys, tmp_path):
+    np.savez(tmp_path / "deep.npz", states=np.zeros((3, 5, 4)))
+    words = ("train", "--count", 100, "--test", tmp_path / "deep.npz", "--out", tmp_path / "r")
+    assert "a state of basketball is 2 numbers; got 4" in refused(capsys, *words)
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jax
@@ -54,6 +56,7 @@ def make_skill(driver=None) -> Skill:
         reward=lambda after, actions, target: -jnp.abs(after[:, 0] - target),
         fallen=lambda states: jnp.abs(states[..., 0]) > 5,
         reached=lambda states: states[..., 0],
+        actions=(-1.0, 1.0),
     )
     return Skill(
         course,
@@ -88,7 +91,6 @@ def test_demonstrators_reach_their_targets(trained):
     assert told["mean_error_after_first_second"] < 0.3
     assert told["steps"] == PLAN.steps
     assert {"command", "commit", "hardware", "versions", "seconds"} <= told.keys()
-    assert "mujoco" in told["versions"]
 
 
 def test_an_interrupted_training_ends_as_if_it_had_not_been(trained, tmp_path):
@@ -140,6 +142,20 @@ def test_seeds_are_not_negative():
         Plan(3, seed=-1)
 
 
+@pytest.mark.parametrize(
+    ("choice", "line"),
+    [
+        ({"driver": "mjxx"}, "unknown driver 'mjxx'; did you mean 'mjx'?"),
+        ({"driver": "cuda"}, "unknown driver 'cuda'; known: threads, mjx"),
+        ({"solver": "newtn"}, "unknown solver 'newtn'; did you mean 'newton'?"),
+    ],
+)
+def test_unknown_drivers_and_solvers_are_refused(choice, line):
+    with pytest.raises(PoiseError) as error:
+        Plan(3, **choice)
+    assert str(error.value) == line
+
+
 def test_demonstrations_are_those_of_all_policies_in_turn(trained):
     made = demonstrate(make_skill(), Demonstrators.load(trained[0] / "policies.safetensors"), 7, seed=0)
     assert made.metadata["policy"].tolist() == [0, 1, 2, 0, 1, 2, 0]
@@ -149,6 +165,13 @@ def test_demonstrations_are_those_of_all_policies_in_turn(trained):
     assert np.abs(made.actions).max() <= 1
     np.testing.assert_allclose(np.diff(made.states, axis=1), made.actions, atol=1e-5)
     np.testing.assert_allclose(np.asarray(made.starts), resets(9, 0)[:7], atol=1e-6)
+
+
+def test_demonstrations_stay_within_the_range_of_actions(trained):
+    skill, policies = make_skill(), Demonstrators.load(trained[0] / "policies.safetensors")
+    narrow = replace(skill, course=skill.course._replace(actions=(-0.1, 0.2)))
+    actions = np.asarray(demonstrate(narrow, policies, 6, seed=0).actions)
+    assert (actions.min(), actions.max()) == (np.float32(-0.1), np.float32(0.2))
 
 
 def test_demonstrations_follow_the_seed(trained):
@@ -213,6 +236,23 @@ class TestKept:
         again, new = make()
         assert new
         np.testing.assert_array_equal(first.states, again.states)
+
+    @pytest.mark.parametrize("fails", ["savez_compressed", "replace"])
+    def test_a_disk_that_is_full_costs_no_demonstrations(self, make, monkeypatch, tmp_path, fails):
+        first, _ = make()
+        for path in tmp_path.glob("*.npz"):
+            path.unlink()
+
+        def full(file, *_, **arrays):
+            if arrays:
+                file.write(b"half of it")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(np if fails == "savez_compressed" else os, fails, full)
+        again, new = make()
+        assert new
+        np.testing.assert_array_equal(first.states, again.states)
+        assert not list(tmp_path.iterdir())
 
     def test_an_empty_variable_keeps_nothing(self, make, monkeypatch, tmp_path):
         monkeypatch.setenv("POISE_DEMONSTRATIONS", "")

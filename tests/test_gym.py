@@ -74,6 +74,20 @@ def test_an_action_out_of_range_is_one_clear_line():
         environment.step(np.full(6, 2.0, np.float32))
 
 
+def test_actions_are_those_of_the_domain():
+    space, (low, high) = gym.CheetahEnvironment.action_space, cheetah.CHEETAH.actions
+    assert (space.low == low).all()
+    assert (space.high == high).all()
+
+
+def test_nothing_happens_before_a_reset():
+    environment = gym.CheetahEnvironment(render_mode="rgb_array")
+    for act in (lambda: environment.step(np.zeros(6, np.float32)), environment.render):
+        with pytest.raises(PoiseError, match="an episode begins with a reset"):
+            act()
+        assert environment._renderer is None  # no process for nothing
+
+
 def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(PoiseError, match=r"pip install 'poise\[cheetah\]'"):

@@ -46,6 +46,7 @@ ORDER = [
     "algorithms",
     "axis",
     "training",
+    "bar",
     "collecting",
     "streaming",
     "evaluation",

@@ -95,27 +95,48 @@ def test_driving_is_stepping_by_what_the_states_ask_for(starts):
         state = cheetah.in_threads().step(state, np.clip(state[:, 12:], -1, 1))
 
 
-@pytest.mark.parametrize(
-    ("states", "actions", "line"),
-    [
-        (np.zeros((2, 17)), np.zeros((2, 6)), "a state is 18 numbers, and states are [N, 18]; got [2, 17]"),
-        (np.zeros(18), np.zeros((1, 6)), "a state is 18 numbers, and states are [N, 18]; got [18]"),
-        (np.zeros((2, 18)), np.zeros((2, 5)), "an action is 6 numbers, and actions are [N, 6]; got [2, 5]"),
-        (np.zeros((2, 18)), np.zeros((1, 6)), "every state has an action; got 2 states and 1 actions"),
-        (np.zeros((1, 18)), np.full((1, 6), 1.5), "number 0 of an action lies between -1 and 1; got 1.5 in row 0"),
-        (np.zeros((1, 18)), np.full((1, 6), np.nan), "number 0 of an action lies between -1 and 1; got nan in row 0"),
-        (np.full((1, 18), np.nan), np.zeros((1, 6)), "a state is finite; got nan as number 0 of row 0"),
-        (np.full((1, 18), 1e12), np.zeros((1, 6)), "a state is below 1e+10; got 1e+12 as number 0 of row 0"),
-    ],
-)  # fmt: skip
+SIZES = [
+    (np.zeros((2, 17)), np.zeros((2, 6)), "a state is 18 numbers, and states are [N, 18]; got [2, 17]"),
+    (np.zeros(18), np.zeros((1, 6)), "a state is 18 numbers, and states are [N, 18]; got [18]"),
+    (np.zeros((2, 18)), np.zeros((2, 5)), "an action is 6 numbers, and actions are [N, 6]; got [2, 5]"),
+    (np.zeros((1, 18)), np.zeros(6), "an action is 6 numbers, and actions are [N, 6]; got [6]"),
+    (np.zeros((2, 18)), np.zeros((1, 6)), "every state has an action; got 2 states and 1 actions"),
+]
+VALUES = [
+    (np.zeros((1, 18)), np.full((1, 6), 1.5), "number 0 of an action lies between -1 and 1; got 1.5 in row 0"),
+    (np.zeros((1, 18)), np.full((1, 6), np.nan), "number 0 of an action lies between -1 and 1; got nan in row 0"),
+    (np.full((1, 18), np.nan), np.zeros((1, 6)), "a state is finite; got nan as number 0 of row 0"),
+    (np.full((1, 18), 1e12), np.zeros((1, 6)), "a state is below 1e+10; got 1e+12 as number 0 of row 0"),
+]
+
+
+@pytest.mark.parametrize(("states", "actions", "line"), SIZES + VALUES)
 def test_bad_input_is_one_clear_line(states, actions, line):
     with pytest.raises(PoiseError) as error:
         cheetah.in_threads().step(states, actions)
     assert str(error.value) == line
 
 
-def test_a_simulation_that_starts_anew_is_not_a_next_state(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # MuJoCo writes a log where it stands
+@pytest.mark.parametrize(("states", "actions", "line"), SIZES)
+def test_rollouts_that_go_on_refuse_other_sizes_too(states, actions, line):
+    with pytest.raises(PoiseError) as error:
+        cheetah.in_threads().try_step(states, actions)
+    assert str(error.value) == line
+
+
+def test_what_breaks_does_not_change_the_size_of_a_compiled_step(monkeypatch):
+    driver, sizes = physics.Compiled(cheetah.model(), cheetah.SUBSTEPS), []
+    monkeypatch.setattr(driver, "_batch", lambda states, actions: sizes.append(len(states)) or states + 1)
+    states, actions = np.zeros((4, 18)), np.zeros((4, 6))
+    states[1, 3], actions[2, 0] = np.inf, np.nan
+    made = driver.try_step(states, actions)
+    assert np.isnan(made).all(axis=1).tolist() == [False, True, True, False]
+    assert (made[[0, 3]] == 1).all()
+    driver.try_step(np.zeros((4, 18)), np.zeros((4, 6)))
+    assert sizes == [4, 4]
+
+
+def test_a_simulation_that_starts_anew_is_not_a_next_state():
     spun = np.zeros((2, 18))
     spun[1, 11:] = 1e9
     with pytest.raises(PoiseError, match=r"became unstable in state \[0.0,"):
@@ -141,8 +162,16 @@ def test_importing_poise_imports_no_physics():
     assert done.stdout.strip() == "[]"
 
 
-def test_rollouts_go_on_without_what_breaks(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def test_what_becomes_unstable_leaves_no_log_and_no_warning(tmp_path, monkeypatch, capfd):
+    driver = cheetah.in_threads()
+    monkeypatch.chdir(tmp_path)  # where MuJoCo would write MUJOCO_LOG.TXT
+    mujoco.set_mju_user_warning(None)  # the Control Suite, once imported, has one of its own
+    assert np.isnan(driver.try_step(np.full((3, 18), 1e9), np.zeros((3, 6)))).all()
+    assert not list(tmp_path.iterdir())
+    assert capfd.readouterr() == ("", "")
+
+
+def test_rollouts_go_on_without_what_breaks():
     states, actions = np.zeros((4, 18)), np.zeros((4, 6))
     states[1, 11:], states[2, 3], actions[3, 0] = 1e9, np.nan, 7.0
     made = cheetah.in_threads().try_step(states, actions)

@@ -19,6 +19,7 @@ COURSE = Course(
     reward=lambda after, actions, target: -jnp.abs(after[:, 0] - target),
     fallen=lambda states: jnp.abs(states[..., 0]) > 5,
     reached=lambda states: states[..., 0],
+    actions=(-1.0, 1.0),
 )
 RECIPE = Recipe(hidden=8, unroll=10, episode=10, epochs=4, minibatches=2, learning_rate=1e-2, discount=0.5)
 POOL = np.linspace(-1, 1, 16, dtype=np.float32)[:, None]
@@ -95,9 +96,9 @@ def test_an_action_that_has_become_likelier_than_the_clip_gains_nothing_more(gai
 
 def test_each_policy_learns_to_reach_its_own_target():
     learners = begin()
-    before = learn(learners, 1)[1].error
-    learners, figures = learn(learners, 60)
-    assert (figures.error < 0.5 * before).all()
+    before = learn(learners, 1)[1]
+    learners, error = learn(learners, 60)
+    assert (error < 0.5 * before).all()
     seen = jax.vmap(lambda scale, actor: actor.network(scale(jnp.zeros((1, 1)))))(learners.scale, learners.actor)
     assert np.sign(seen.ravel()).tolist() == np.sign(TARGETS).tolist()
 
@@ -124,9 +125,18 @@ def test_after_the_last_update_nothing_is_learned():
 
 
 def test_physics_that_break_start_anew():
-    def broken(states, actions):
-        return jnp.where(states > 0, jnp.nan, states + actions)
-
-    learners, figures = learn(begin(), 2, transition=broken)
+    learners, _ = learn(begin(), 2, transition=lambda states, actions: states * jnp.nan)
     assert all(np.isfinite(x).all() for x in arrays(learners))
-    assert (figures.fallen > 0).all()
+    assert (learners.ages == 0).all()
+    assert np.isin(learners.states, POOL).all()
+
+
+def test_physics_get_actions_within_the_range_only():
+    def still(states, actions):
+        return states + jnp.where((actions < -0.1) | (actions > 0.2), jnp.nan, 0)  # NaN would start anew
+
+    course = COURSE._replace(actions=(-0.1, 0.2))
+    given = {"course": course, "recipe": RECIPE, "total": 60, "transition": still}
+    learners, _ = ppo.learn(begin(), jnp.asarray(TARGETS), jnp.asarray(POOL), jnp.asarray(1), **given)
+    grown = (np.asarray(begin().ages) + RECIPE.unroll) % RECIPE.episode
+    np.testing.assert_array_equal(learners.ages, grown)

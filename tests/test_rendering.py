@@ -81,6 +81,18 @@ def test_a_driver_that_takes_its_process_along_is_told_in_one_line(monkeypatch):
         rendering.render(model, standing()[None])
 
 
+def test_a_driver_that_hangs_makes_room_for_the_next(monkeypatch, tmp_path):
+    model, hanging = cheetah.model(), tmp_path / "hanging"
+    hanging.write_text("#!/bin/sh\nexec sleep 100\n")
+    hanging.chmod(0o755)
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.setattr(rendering.sys, "executable", str(hanging))
+    monkeypatch.setattr(rendering, "PATIENCE", 0.1)
+    monkeypatch.setattr(rendering, "BACKENDS", ("one", "two"))
+    with pytest.raises(PoiseError, match=r"\(one: it did not start within 0.1 s; two: it did not start within 0.1 s\)"):
+        rendering.render(model, standing()[None])
+
+
 def test_a_bad_backend_does_not_end_in_a_traceback_where_mujoco_is_imported():
     words = [sys.executable, "-m", "poise.cli", "demos", "cheetah", "--count", "1"]
     environment = {**os.environ, "MUJOCO_GL": "bogus", "PYTHONPATH": os.pathsep.join(sys.path)}

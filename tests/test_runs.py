@@ -96,8 +96,13 @@ def test_what_cannot_be_sampled_is_told(run, arguments, message):
 def test_other_demonstrations_are_scored_and_other_sizes_refused(run):
     report = run.evaluate(wander(40, steps=9), rollouts=40)
     assert report.about["test"] == 40
-    with pytest.raises(PoiseError, match="states of 2 numbers; got 3"):
+    with pytest.raises(PoiseError, match="a state of basketball is 2 numbers; got 3"):
         run.evaluate(wander(40, size=3))
+    elsewhere = replace(run, domain=replace(run.domain, sizes=None, actions=(-50.0, 50.0)))
+    with pytest.raises(PoiseError, match="this run knows states of 2 numbers; got 3"):
+        elsewhere.evaluate(wander(40, size=3))
+    with pytest.raises(PoiseError, match="lies between -50 and 50; got 99 in row 0, step 0"):
+        elsewhere.evaluate(Trajectories(np.zeros((3, 5, 2)), np.full((3, 4, 2), 99.0)))
 
 
 def test_a_folder_that_is_no_run_is_told(tmp_path, copy):

@@ -250,6 +250,7 @@ def label(arguments: Label) -> None:
     domain = named_domain(arguments.domain, arguments.data)
     demonstrations = load_data(arguments.data, arguments.count)
     domain = domain or plain(demonstrations)
+    domain.check(demonstrations)
     styles = load_styles(arguments.styles or tuple(domain.styles), domain, arguments.classes)
     seen = Inspection.of(styles, demonstrations, progress=not arguments.json)
     if arguments.picture:

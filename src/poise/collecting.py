@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int, Key, Shaped
 
-from .domains.base import Transition
-from .trajectories import Array, Trajectories
+from .trajectories import Array, Trajectories, Transition
 
 
 def collect(

@@ -26,19 +26,19 @@ from jaxtyping import Float
 from tqdm import tqdm
 
 from . import origin, physics, ppo, storage
-from .errors import PoiseError
+from .errors import PoiseError, unknown
 from .files import clear_errors
 from .pacing import Pace, Stop
 from .ppo import Actor, Course, Learner, Network, Recipe, Scale
 from .program_cache import cache_folder
-from .trajectories import Array, Trajectories
+from .trajectories import Array, Trajectories, Transition
 
 CHUNK = 8  # updates between two looks at the clock: as much as is lost at the worst, or 5 s
 POOL = 4096  # states that training starts from, again and again
 FORMAT = 1  # of kept demonstrations: raised when they are made in another way
 NOISE = 0.5  # of a policy's own, in demonstrations: with all of it, some of the fast ones stumble
 ROLLOUTS = 25  # of each policy, to measure it: as many as it gives demonstrations
-PHYSICS = ("mujoco", "mujoco-mjx", "dm-control")
+DRIVERS, SOLVERS = ("threads", "mjx"), ("newton", "cg")
 PARTS = ("train", "test")
 VARIABLE = "POISE_DEMONSTRATIONS"
 
@@ -89,6 +89,9 @@ class Plan:
                 raise PoiseError(f"--{name.replace('_', '-')} is at least 1; got {getattr(self, name)}")
         if not 0 <= self.seed < 2**31:
             raise PoiseError(f"--seed lies between 0 and 2^31; got {self.seed}")
+        for name, known in (("driver", DRIVERS), ("solver", SOLVERS)):
+            if getattr(self, name) not in known:
+                raise unknown(name, getattr(self, name), known)
 
     def updates(self, recipe: Recipe) -> int:
         """Updates of PPO, the last one whole."""
@@ -142,8 +145,7 @@ def train(
         made = learning.demonstrators
         made.save(out / "policies.safetensors")
         about = {"plan": asdict(plan), "recipe": asdict(skill.recipe), "steps": learning.steps}
-        trained = {**origin.origin(learning.seconds), "versions": origin.versions(*PHYSICS)}
-        result = {**measure(skill, made, plan.seed + 1, progress), **about, **trained}
+        result = {**measure(skill, made, plan.seed + 1, progress), **about, **origin.origin(learning.seconds)}
         storage.write_json(out / "demonstrators.json", result)
     return result
 
@@ -186,8 +188,8 @@ class _Learning:
         with tqdm(total=self.total * share, initial=self.steps, **shown) as bar, Stop(saving=True) as stop:
             while self.done < self.total and (seconds is None or time.perf_counter() - began < seconds):
                 count = min(CHUNK, self.total - self.done)
-                self.learners, figures = self._program(self.learners, self.targets, self.pool, jnp.asarray(count))
-                error = float(np.mean(figures.error))  # waits for the program
+                self.learners, errors = self._program(self.learners, self.targets, self.pool, jnp.asarray(count))
+                error = float(np.mean(errors))  # waits for the program
                 self.done += count
                 self.seconds = earlier + time.perf_counter() - began
                 bar.set_postfix({"mean error": f"{error:.2f} {self.skill.unit}"}, refresh=False)
@@ -222,7 +224,7 @@ class _Learning:
         return jax.jit(functools.partial(ppo.learn, **given), donate_argnums=0)
 
 
-def called_back(driver: physics.Driver) -> ppo.Transition:
+def called_back(driver: physics.Driver) -> Transition:
     """A driver's step as part of a compiled program: it gets the environments of all policies at once.
 
     What becomes unstable is NaN, from which PPO starts anew: nothing is raised within a program.
@@ -259,7 +261,7 @@ def demonstrate(
     @functools.partial(jax.vmap, in_axes=(0, 1, 1), out_axes=1)
     def act(one: Demonstrators, states: Array, noise: Array) -> Array:
         mean = one.actor.network(one.scale(skill.course.observe(states)))
-        return jnp.clip(mean + NOISE * jnp.exp(one.actor.log_deviation) * noise, -1, 1)
+        return jnp.clip(mean + NOISE * jnp.exp(one.actor.log_deviation) * noise, *skill.course.actions)
 
     with (
         jax.default_device(jax.local_devices(backend="cpu")[0]),  # the same with an accelerator and without
@@ -278,18 +280,16 @@ def demonstrate(
     return Trajectories(made.states[:count], made.actions[:count], metadata=columns)
 
 
-def kept_demonstrations(
-    skill: Skill, policies: Path, count: int, seed: int, part: str, progress: bool | None = None
-) -> Trajectories:
+def kept_demonstrations(skill: Skill, policies: Path, count: int, seed: int, part: str) -> Trajectories:
     """Demonstrations of the policies in a file, to train or to test with; made once, and then kept in the user's cache.
 
     POISE_DEMONSTRATIONS names another folder for them, or is empty for none.
     """
     if not 0 <= seed < 2**31:
         raise PoiseError(f"--seed lies between 0 and 2^31; got {seed}")
-    found = origin.versions(*PHYSICS)
-    made_by = *(found[name] for name in ("poise", "jax", "jaxlib", "numpy", "mujoco", "dm-control")), NOISE, skill.steps
-    given = [FORMAT, count, seed, part, *made_by]
+    found = origin.versions()
+    made_by = [found.get(name) for name in ("poise", "jax", "jaxlib", "numpy", "mujoco", "dm-control")]
+    given = [FORMAT, count, seed, part, *made_by, NOISE, skill.steps]
     key = hashlib.sha256(json.dumps(given).encode() + policies.read_bytes()).hexdigest()[:16]
     folder = cache_folder("demonstrations", VARIABLE)
     path = folder and folder / f"{policies.stem}-{part}-{key}.npz"
@@ -297,12 +297,21 @@ def kept_demonstrations(
         with contextlib.suppress(PoiseError):  # a damaged file is made anew
             return Trajectories.load(path)
     own = int(np.random.SeedSequence([seed, PARTS.index(part)]).generate_state(1)[0])
-    made = demonstrate(skill, Demonstrators.load(policies), count, own, progress)
+    made = demonstrate(skill, Demonstrators.load(policies), count, own)
     if path:
-        new = path.with_name(f".{os.getpid()}-{path.name}")
-        made.save(new)
-        os.replace(new, path)
+        _keep(made, path)
     return made
+
+
+def _keep(made: Trajectories, path: Path) -> None:
+    """Writes demonstrations as a whole file or none; where the disk is full, they are made again the next time."""
+    new = path.with_name(f".{os.getpid()}-{path.name}")
+    with contextlib.suppress(PoiseError, OSError):
+        try:
+            made.save(new)
+            os.replace(new, path)
+        finally:
+            new.unlink(missing_ok=True)
 
 
 def measure(skill: Skill, demonstrators: Demonstrators, seed: int, progress: bool = False) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class CheetahEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": cheetah.HZ}  # noqa: RUF012  (Gymnasium's own way)
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (cheetah.STATES,), np.float64)
-    action_space = gymnasium.spaces.Box(-1.0, 1.0, (cheetah.ACTIONS,), np.float32)
+    action_space = gymnasium.spaces.Box(*cheetah.MOTORS, (cheetah.ACTIONS,), np.float32)
 
     def __init__(self, render_mode: str | None = None):
         """`render_mode` is "rgb_array", or None for no pictures."""
@@ -41,25 +41,34 @@ class CheetahEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
             raise PoiseError(f"a render_mode is 'rgb_array' or None; got {render_mode!r}")
         self.render_mode = render_mode
         self._renderer: Renderer | None = None
+        self._state: np.ndarray | None = None
+
+    @property
+    def state(self) -> np.ndarray:
+        """The state that the last reset or step led to."""
+        if self._state is None:
+            raise PoiseError("an episode begins with a reset; call reset() before step() and render()")
+        return self._state
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         """A first state; the seed decides it and those after it."""
         super().reset(seed=seed)
-        self.state = cheetah.resets(1, int(self.np_random.integers(2**31)))[0]
+        self._state = cheetah.resets(1, int(self.np_random.integers(2**31)))[0]
         return self.state.copy(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
         """The next state, and the forward velocity in it as the reward."""
-        self.state = cheetah.in_threads().step(self.state[None], np.asarray(action)[None])[0]
+        self._state = cheetah.in_threads().step(self.state[None], np.asarray(action)[None])[0]
         return self.state.copy(), float(self.state[cheetah.VELOCITY]), False, False, {}
 
     def render(self) -> np.ndarray | None:
         """A picture [height, width, 3] of the state, if there is a render_mode."""
         if self.render_mode is None:
             return None
+        state = self.state
         if self._renderer is None:
             self._renderer = Renderer(cheetah.model())
-        return self._renderer.render(self.state[None])[0]
+        return self._renderer.render(state[None])[0]
 
     def close(self) -> None:
         """Ends the process that renders, if there is one."""

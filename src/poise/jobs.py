@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 from . import storage
 from .algorithms import Problem
+from .bar import Bar
 from .collecting import collect
 from .config import Experiment, Settings
 from .cores import use_cores
@@ -33,7 +34,7 @@ from .joining import Place, join
 from .labeling import LabelSpace, label_all, label_space
 from .memory import fits_on_device, total_memory
 from .models import Statistics
-from .pacing import Bar, Pace, Stop
+from .pacing import Pace, Stop
 from .program_cache import use_program_cache
 from .records import make_folder, write_config
 from .runs import Run, load_run, seeds_of, write_result

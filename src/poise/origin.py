@@ -12,17 +12,22 @@ from typing import Any
 
 import jax
 
+NEEDED = ("poise", "jax", "jaxlib", "equinox", "optax", "numpy")
+EXTRA = ("mujoco", "mujoco-mjx", "dm-control")  # the physics of the Cheetah
 
-def versions(*more: str) -> dict[str, str]:
-    """The versions that a result depends on, with more packages by name."""
-    names = ("poise", "jax", "jaxlib", "equinox", "optax", "numpy", *more)
-    found = {}
-    for name in names:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:  # run from a source tree that was never installed
-            found[name] = "source"
-    return {"python": platform.python_version(), **found}
+
+def versions() -> dict[str, str]:
+    """The versions that a result depends on; of the extras, those that are installed."""
+    needed = {name: _version(name) or "source" for name in NEEDED}  # a source tree that was never installed
+    extra = {name: version for name in EXTRA if (version := _version(name))}
+    return {"python": platform.python_version(), **needed, **extra}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def hardware() -> str:

@@ -1,18 +1,14 @@
-"""Between two chunks of training: the bar moves, a checkpoint may be due, and the user may want to stop."""
+"""Between two chunks of training: a checkpoint may be due, and the user may want to stop."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
-from tqdm import tqdm
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 WRITING_SHARE = 20  # checkpoints of many runs may take one part in so many of the time
@@ -65,45 +61,3 @@ class Stop:
         """Stops, if that was asked for."""
         if self.asked:
             raise KeyboardInterrupt
-
-
-class Bar:
-    """Progress on the screen."""
-
-    def __init__(self, title: str, shown: bool):
-        self.bars: dict[str, tqdm] = {}
-        self.title, self.shown = title, shown
-
-    def show(self, now: Any) -> None:
-        """One chunk, told as a `training.Progress`."""
-        if not now.losses:
-            if now.stage in self.bars:  # another turn of it
-                return
-            title, axis = f"{self.title} {now.stage} (compiling)", now.axis
-            self.bars[now.stage] = tqdm(
-                total=now.steps, initial=now.step, desc=title, unit="step", disable=not self.shown
-            )
-            if axis.pieces > 1 and self.shown:
-                tqdm.write(
-                    f"memory is short: the {axis.runs} runs of this stage are trained {axis.piece} at a time",
-                    file=sys.stderr,
-                )
-            return
-        bar = self.bars[now.stage]
-        bar.set_description(f"{self.title} {now.stage}", refresh=False)
-        figures = {name: f"{_mean(values):.3g}" for name, values in now.validation.items()}
-        bar.set_postfix(figures, refresh=False)
-        bar.update(now.step - bar.n)
-        if now.step == now.steps:
-            bar.close()
-
-    def close(self) -> None:
-        """Leaves the screen as it is."""
-        for bar in self.bars.values():
-            bar.close()
-
-
-def _mean(values: np.ndarray) -> float:
-    """The mean over the seeds that go on."""
-    finite = values[np.isfinite(values)]
-    return float(finite.mean()) if len(finite) else float("nan")

@@ -57,11 +57,15 @@ def require(*packages: str) -> None:
         raise PoiseError(f"the Cheetah needs {' and '.join(missing)}: pip install 'poise[cheetah]'{hint}")
 
 
+@functools.cache
 def import_mujoco() -> Any:
-    """MuJoCo, which looks for OpenGL as soon as it is imported: a MUJOCO_GL that names what is not there is told."""
+    """MuJoCo, which looks for OpenGL as soon as it is imported: a MUJOCO_GL that names what is not there is told.
+
+    It is quiet from then on: what becomes unstable is told here, not in a MUJOCO_LOG.TXT wherever the user stands.
+    """
     require("mujoco")
     try:
-        return importlib.import_module("mujoco")
+        mujoco = importlib.import_module("mujoco")
     except Exception as error:  # of many kinds, one a backend
         backend = os.environ.get("MUJOCO_GL")
         if not backend:
@@ -71,6 +75,10 @@ def import_mujoco() -> Any:
             f"MuJoCo cannot be imported with MUJOCO_GL={backend} ({reason}): unset it; physics and stick figures need "
             "no OpenGL"
         ) from error
+    log = mujoco.MjLogConfig.get()
+    log.logto_file = log.logto_console = False
+    log.set()
+    return mujoco
 
 
 @functools.cache
@@ -95,7 +103,7 @@ class Threads:
 
     def __init__(self, model: Any, substeps: int, threads: int | None = None):
         """`substeps` are the physics steps of a control step."""
-        mujoco, rollout = importlib.import_module("mujoco"), importlib.import_module("mujoco.rollout")
+        mujoco, rollout = import_mujoco(), importlib.import_module("mujoco.rollout")
         self.model, self.substeps = model, substeps
         count = threads or count_cores()
         self._data = [mujoco.MjData(model) for _ in range(count)]
@@ -177,13 +185,14 @@ class Compiled:
 def _where_fine(
     model: Any, states: Any, actions: Any, advance: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> Float[np.ndarray, "N S"]:
-    """The next states where state and action are finite, with the action cut to its range; NaN elsewhere."""
-    states, actions = np.asarray(states, np.float64), np.asarray(actions, np.float64)
-    fine = (np.abs(states) < LARGEST).all(axis=1) & np.isfinite(actions).all(axis=1)  # false for NaN
-    following = np.full(states.shape, np.nan)
-    control = np.clip(actions[fine], *model.actuator_ctrlrange.T)
-    following[fine] = advance(*check(model, states[fine], control))
-    return following
+    """The next states where state and action are finite, with the action cut to its range; NaN elsewhere.
+
+    All rows are advanced, zeros in place of those that are not fine: another number of rows would be compiled anew.
+    """
+    states, actions = _check_sizes(model, states, actions)
+    fine = ((np.abs(states) < LARGEST).all(axis=1) & np.isfinite(actions).all(axis=1))[:, None]  # false for NaN
+    control = np.clip(actions, *model.actuator_ctrlrange.T)
+    return np.where(fine, advance(np.where(fine, states, 0.0), np.where(fine, control, 0.0)), np.nan)
 
 
 def _stable(states: np.ndarray, following: np.ndarray) -> np.ndarray:
@@ -206,11 +215,8 @@ def drive(
 
 def check(model: Any, states: Any, actions: Any) -> tuple[Float[np.ndarray, "N S"], Float[np.ndarray, "N A"]]:
     """States and actions in double precision, if they are as many, of the right size, finite and within range."""
-    states, actions = check_states(model, states), np.asarray(actions, np.float64)
-    if actions.ndim != 2 or actions.shape[1] != model.nu:
-        raise PoiseError(f"an action is {model.nu} numbers, and actions are [N, {model.nu}]; got {list(actions.shape)}")
-    if len(states) != len(actions):
-        raise PoiseError(f"every state has an action; got {len(states)} states and {len(actions)} actions")
+    states, actions = _check_sizes(model, states, actions)
+    check_states(model, states)
     low, high = model.actuator_ctrlrange.T
     within = (low <= actions) & (actions <= high)  # false for NaN
     if not within.all():
@@ -224,15 +230,29 @@ def check(model: Any, states: Any, actions: Any) -> tuple[Float[np.ndarray, "N S
 
 def check_states(model: Any, states: Any) -> Float[np.ndarray, "N S"]:
     """States in double precision, if they have the right size and are finite."""
-    states, size = np.asarray(states, np.float64), model.nq + model.nv
-    if states.ndim != 2 or states.shape[1] != size:
-        raise PoiseError(f"a state is {size} numbers, and states are [N, {size}]; got {list(states.shape)}")
+    states = _rows("state", states, model.nq + model.nv)
     good = np.abs(states) < LARGEST  # false for NaN
     if not good.all():
         row, column = np.argwhere(~good)[0]
         rule = f"below {LARGEST:g}" if np.isfinite(states[row, column]) else "finite"
         raise PoiseError(f"a state is {rule}; got {states[row, column]:g} as number {column} of row {row}")
     return states
+
+
+def _check_sizes(model: Any, states: Any, actions: Any) -> tuple[Float[np.ndarray, "N S"], Float[np.ndarray, "N A"]]:
+    """States and actions in double precision, if they are as many and of the right size."""
+    states, actions = _rows("state", states, model.nq + model.nv), _rows("action", actions, model.nu)
+    if len(states) != len(actions):
+        raise PoiseError(f"every state has an action; got {len(states)} states and {len(actions)} actions")
+    return states, actions
+
+
+def _rows(name: str, values: Any, size: int) -> Float[np.ndarray, "N size"]:
+    values = np.asarray(values, np.float64)
+    if values.ndim != 2 or values.shape[1] != size:
+        one = "an" if name == "action" else "a"
+        raise PoiseError(f"{one} {name} is {size} numbers, and {name}s are [N, {size}]; got {list(values.shape)}")
+    return values
 
 
 def _import_mjx() -> Any:

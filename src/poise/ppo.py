@@ -19,9 +19,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Bool, Float, Int, Key, PRNGKeyArray
 
-from .trajectories import Array
-
-Transition = Callable[[Array, Array], Array]
+from .trajectories import Array, Transition
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Recipe:
 
 
 class Course(NamedTuple):
-    """What a policy learns: how it sees states, and what they are worth to it."""
+    """What a policy learns: how it sees states, what they are worth to it, and how far it may go in its actions."""
 
     observe: Callable[[Array], Array]
     """States [..., S] as a policy sees them [..., O]."""
@@ -56,6 +54,8 @@ class Course(NamedTuple):
     """Whether a state is the end, worth nothing from there on."""
     reached: Callable[[Array], Array]
     """What of a state should be at the target."""
+    actions: tuple[float, float]
+    """The range that every number of an action is cut to."""
 
 
 class Network(eqx.Module):
@@ -137,15 +137,6 @@ class Steps(NamedTuple):
     """Fallen, or too old."""
 
 
-class Figures(NamedTuple):
-    """How an update went."""
-
-    error: Float[Array, ""]
-    """Mean distance from the target."""
-    reward: Float[Array, ""]
-    fallen: Float[Array, ""]
-
-
 def begin(
     course: Course, recipe: Recipe, pool: Float[Array, "N S"], environments: int, actions: int, key: PRNGKeyArray
 ) -> Learner:
@@ -177,14 +168,18 @@ def learn(
     recipe: Recipe,
     total: int,
     transition: Transition,
-) -> tuple[Learner, Figures]:
-    """The learners after `count` more updates, and how the last one went; after `total` the learning rate is zero."""
+) -> tuple[Learner, Float[Array, " P"]]:
+    """The learners after `count` more updates, and their mean distance from the target in the last one.
+
+    After `total` the learning rate is zero.
+    """
     one = partial(_update, course=course, recipe=recipe, total=total, transition=transition, pool=pool)
-    nothing = Figures(*(jnp.zeros(len(targets)) for _ in Figures._fields))
-    return jax.lax.fori_loop(0, count, lambda _, now: jax.vmap(one)(now[0], targets), (learners, nothing))
+    return jax.lax.fori_loop(
+        0, count, lambda _, now: jax.vmap(one)(now[0], targets), (learners, jnp.zeros(len(targets)))
+    )
 
 
-def _update(learner, target, *, course, recipe, total, transition, pool) -> tuple[Learner, Figures]:
+def _update(learner, target, *, course, recipe, total, transition, pool) -> tuple[Learner, Array]:
     """One update: a short rollout, then some epochs on it."""
     steps, reached, states, ages = _unroll(learner, target, course, recipe, transition, pool)
     seen, after = learner.scale(steps.seen), learner.scale(steps.after)
@@ -208,8 +203,8 @@ def _update(learner, target, *, course, recipe, total, transition, pool) -> tupl
 
     ((actor, critic), optimiser), _ = jax.lax.scan(descend, ((learner.actor, learner.critic), learner.optimiser), rows)
     scale = learner.scale.join(steps.seen)
-    figures = Figures(jnp.abs(reached - target).mean(), steps.reward.mean(), steps.fallen.mean())
-    return Learner(scale, actor, critic, optimiser, states, ages, key, learner.updates + 1), figures
+    error = jnp.abs(reached - target).mean()
+    return Learner(scale, actor, critic, optimiser, states, ages, key, learner.updates + 1), error
 
 
 def _unroll(learner, target, course, recipe, transition, pool) -> tuple[Steps, Array, Array, Array]:
@@ -222,7 +217,7 @@ def _unroll(learner, target, course, recipe, transition, pool) -> tuple[Steps, A
         seen = course.observe(states)
         mean = actor.network(learner.scale(seen))
         action = mean + deviation * jax.random.normal(of_noise, mean.shape)
-        given = jnp.clip(action, -1, 1)
+        given = jnp.clip(action, *course.actions)
         after = transition(states, given)
         broken = ~jnp.isfinite(after).all(axis=-1)  # single precision has its limits
         after = jnp.where(broken[:, None], states, after)

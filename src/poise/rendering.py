@@ -7,6 +7,7 @@ a fresh interpreter makes the pictures and answers over a pipe: a position in, a
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ LOOK = 0.7  # how high it looks at, in the heights of the model's centre
 BACKENDS = ("cgl",) if sys.platform == "darwin" else ("egl", "osmesa", "glfw")  # tried in turn; glfw needs a display
 PACKAGES = "libegl1 libopengl0 libgl1-mesa-dri"  # what EGL loads where there is no GPU
 READY = "ready"
+PATIENCE = 60.0  # seconds that a backend has to start
 
 
 class Renderer:
@@ -81,16 +83,23 @@ def _start(model: Any) -> subprocess.Popen[bytes]:
         import_mujoco().mj_saveModel(model, str(file), None)
         for backend in (named,) if named else BACKENDS:
             process = _launch(backend, file)
-            assert process.stdout is not None
-            answer = process.stdout.readline().decode(errors="replace").strip()
+            answer = _first_answer(process)
             if answer == READY:
                 return process
             _stop(process)
-            failed.append(f"{backend}: {textwrap.shorten(answer or 'its process crashed', 100)}")
+            failed.append(f"{backend}: {textwrap.shorten(answer, 100)}")
     raise PoiseError(
         f"MuJoCo cannot render here ({'; '.join(failed)}): install OpenGL (Debian: apt install {PACKAGES}) or set "
         "MUJOCO_GL to a backend that works; stick figures need none of it"
     )
+
+
+def _first_answer(process: subprocess.Popen[bytes]) -> str:
+    """What a process says as it starts; a driver may also crash, or hang."""
+    assert process.stdout is not None
+    if not select.select([process.stdout], [], [], PATIENCE)[0]:
+        return f"it did not start within {PATIENCE:g} s"
+    return process.stdout.readline().decode(errors="replace").strip() or "its process crashed"
 
 
 def _launch(backend: str, file: Path) -> subprocess.Popen[bytes]:

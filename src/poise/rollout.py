@@ -16,7 +16,7 @@ from .domains import base
 from .errors import PoiseError
 from .models import RNN, TVAE, Dynamics, KnownDynamics, Policy, rollout_kernel
 from .models.loops import loop
-from .trajectories import Array, Trajectories
+from .trajectories import Array, Trajectories, Transition
 
 
 def imagine(
@@ -64,14 +64,14 @@ PIECE = 4_096
 """Rollouts that one program makes at a time: enough to fill a GPU, and a bound on memory."""
 
 
-def environment_of(domain: base.Domain, parts: Mapping[str, Any]) -> Dynamics | base.Transition:
+def environment_of(domain: base.Domain, parts: Mapping[str, Any]) -> Dynamics | Transition:
     """Where trained parts are rolled out: in what is known of their domain, in the dynamics part if nothing is."""
     return domain.environment or domain.dynamics or parts["dynamics"]
 
 
 def simulate(
     policy: Policy,
-    environment: Dynamics | base.Transition,
+    environment: Dynamics | Transition,
     starts: Float[Array, "batch S"],
     labels: Shaped[Array, "batch M"],
     lengths: Int[Array, " batch"],
@@ -104,7 +104,7 @@ def simulate(
 
 
 @eqx.filter_jit
-def _is_traced(policy: Policy, environment: base.Transition, start: Array, label: Array) -> bool:
+def _is_traced(policy: Policy, environment: Transition, start: Array, label: Array) -> bool:
     """Whether JAX can trace an environment; a program without numbers, so that JAX remembers the answer."""
     context, noise = policy.context(label, jax.random.key(0)), jnp.zeros((1, policy.noise))
     action, _ = policy.step(context, policy.memory(1), start, noise)

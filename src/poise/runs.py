@@ -97,6 +97,7 @@ class Run:
         check_draw(draw)
         self._check_styles()
         test = self.splits().test if test is None else test
+        self.domain.check(test)
         check_sizes(test, self.starts)
         labels, own = label_all(self.styles, test), label_space(self.styles)
         place, parts = Place(own, joint or own), self._parts_of

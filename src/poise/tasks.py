@@ -93,7 +93,7 @@ def prepare(
     domain = domain or named_domain(experiment.domain, experiment.data)
     find_algorithm(experiment.algorithm, domain or Domain("data"))  # a misspelt name is told before data are read
     if splits is None:
-        splits = load_splits(experiment, domain) if data is None else _split_memory(experiment, data)
+        splits = load_splits(experiment, domain) if data is None else _split_memory(experiment, domain, data)
     name = Path(experiment.data).stem if experiment.data != IN_MEMORY else "data"
     domain = domain or plain(in_memory(splits.train), name)
     chosen = load_styles(experiment.styles if styles is None else styles, domain, experiment.classes)
@@ -134,18 +134,26 @@ def load_splits(experiment: Experiment, domain: Domain | None) -> Splits:
     """The experiment's demonstrations in three parts; those made or kept for testing are for that alone."""
     data, source = load_data(experiment.data, experiment.count, domain), _makers(domain).get(experiment.data)
     if source is None or source.test is None or experiment.test is not None:
-        return _split_memory(experiment, data)
-    return _split_memory(experiment, data, source.test(len(data), 0))
+        return _split_memory(experiment, domain, data)
+    return _split_memory(experiment, domain, data, source.test(len(data), 0))
 
 
-def _split_memory(experiment: Experiment, data: Trajectories | Splits, test: Trajectories | None = None) -> Splits:
+def _split_memory(
+    experiment: Experiment, domain: Domain | None, data: Trajectories | Splits, test: Trajectories | None = None
+) -> Splits:
+    """The demonstrations in three parts, if they are of the domain."""
+    domain = domain or Domain("data")
+    for part in data if isinstance(data, Splits) else (data,):
+        domain.check(part)
     if isinstance(data, Splits):
         for name in ("test", "split_by"):
             if getattr(experiment, name) is not None:
                 raise PoiseError(f"{name} does not go with demonstrations that are split already")
         return data
     if experiment.test is not None:
-        test = in_memory(Trajectories.load(experiment.test))
+        test = Trajectories.load(experiment.test)
+        domain.check(test)
+        test = in_memory(test)
     if test is None:
         return split(data, by=experiment.split_by)
     check_sizes(test, data)

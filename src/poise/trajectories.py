@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +32,8 @@ from .errors import PoiseError, unknown
 from .files import GrowingArray, Rows, clear_errors, read_folder, read_npz
 
 Array = jax.Array | np.ndarray
+Transition = Callable[[Array, Array], Array]
+"""(states, actions) -> next states."""
 
 NAMES = ("states", "actions", "lengths")
 PIECE = 1 << 23  # bytes of trajectories on disk that are looked at together

@@ -16,9 +16,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .domains import Domain
-from .domains.base import Transition
 from .labeling import LabelingFunction, classify_all, score_all
-from .trajectories import NAMES, Array, Trajectories
+from .trajectories import NAMES, Array, Trajectories, Transition
 
 # In units of the actions' deviation (stretch: of the logarithm of their size). Chosen on simulated basketball.
 STRETCH, TILT, SHAKE = 0.4, 0.6, 0.5

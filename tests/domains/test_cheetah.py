@@ -90,6 +90,9 @@ def test_the_geometry_is_that_of_the_xml(mujoco):
         turn = np.array([np.cos(np.deg2rad(degrees / 2)), 0, np.sin(np.deg2rad(degrees / 2)), 0])
         assert abs(turn @ geom.quat) == pytest.approx(1)  # a quaternion and its negative turn alike
     assert (model.nq, model.nv, model.nu) == (9, 9, cheetah.ACTIONS)
+    np.testing.assert_array_equal(model.actuator_ctrlrange, [CHEETAH.actions] * cheetah.ACTIONS)
+    assert cheetah.RUNNING.course.actions == CHEETAH.actions
+    assert CHEETAH.sizes == (model.nq + model.nv, model.nu)
     assert model.opt.timestep * cheetah.SUBSTEPS == pytest.approx(1 / cheetah.HZ)
 
 

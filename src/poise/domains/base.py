@@ -10,10 +10,9 @@ import numpy as np
 
 from ..config import Settings
 from ..demonstrators import Skill
+from ..errors import PoiseError
 from ..labeling import LabelingFunction
-from ..trajectories import Array, Trajectories, in_memory
-
-Transition = Callable[[Array, Array], Array]
+from ..trajectories import Array, Trajectories, Transition, in_memory
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,8 @@ class Domain:
     """Known dynamics (states, actions) -> next states, traced by JAX; None when they must be learned."""
     environment: Transition | None = None
     """The real environment where it is not the dynamics: (states, actions) -> next states, on the host."""
+    sizes: tuple[int, int] | None = None
+    """How many numbers a state and an action are; None when the data say it."""
     actions: tuple[float, float] | None = None
     """The range that every number of an action is cut to; None when it has none."""
     styles: dict[str, LabelingFunction] = field(default_factory=dict)
@@ -69,6 +70,31 @@ class Domain:
         if self.dynamics is integrator:
             return "next state = state + action"
         return "known dynamics" if self.dynamics is not None else "learned dynamics (no environment was given)"
+
+    def check(self, demonstrations: Trajectories) -> None:
+        """Refuses demonstrations that are not of this domain: states or actions of another size, actions out of range.
+
+        JAX reads the last column where a style asks for one that is not there, so nothing else would notice.
+        """
+        found = demonstrations.states.shape[-1], demonstrations.actions.shape[-1]
+        for one, size, given in zip(("a state", "an action"), self.sizes or found, found, strict=True):
+            if given != size:
+                raise PoiseError(f"{one} of {self.name} is {size} numbers; got {given}")
+        first = 0
+        for piece in demonstrations.pieces() if self.actions else ():
+            self._check_range(np.asarray(piece.actions), np.asarray(piece.mask), first)
+            first += len(piece)
+
+    def _check_range(self, actions: np.ndarray, mask: np.ndarray, first: int) -> None:
+        assert self.actions is not None
+        low, high = self.actions
+        beyond = ((actions < low) | (actions > high)) & mask[..., None]
+        if beyond.any():
+            row, step, number = np.argwhere(beyond)[0]
+            raise PoiseError(
+                f"number {number} of an action of {self.name} lies between {low:g} and {high:g}; "
+                f"got {actions[row, step, number]:g} in row {first + row}, step {step}"
+            )
 
 
 def integrator(states: Array, actions: Array) -> Array:

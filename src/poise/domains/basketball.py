@@ -105,6 +105,7 @@ BASKETBALL = Domain(
     demonstrations=demonstrations,
     count=20_000,
     dynamics=integrator,
+    sizes=(2, 2),
     styles={
         style.name: replace(style, source=style.name)
         for style in (speed, displacement, destination, direction, curvature)

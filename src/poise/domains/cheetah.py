@@ -27,6 +27,7 @@ HZ = 40  # control steps a second
 TIMESTEP, SUBSTEPS = 0.005, 5  # seconds of a physics step; physics steps of a control step
 STEPS = 200  # control steps of a trajectory
 STATES, ACTIONS = 18, 6
+MOTORS = (-1.0, 1.0)  # the range of each number of an action
 SETTLING = 200  # physics steps between random joint angles and the first state
 PITCH, VELOCITY = 2, 9  # the columns of the torso's turn and of its forward velocity
 POLICIES = Path(__file__).with_name("cheetah_demonstrators.safetensors")
@@ -186,7 +187,7 @@ def reward(after: Float[Array, "N S"], actions: Float[Array, "N A"], target: Flo
 
 
 RUNNING = Skill(
-    course=Course(observe, reward, fallen, forward_velocity),
+    course=Course(observe, reward, fallen, forward_velocity, MOTORS),
     targets=(0.0, 4.0),
     unit="m/s",
     hertz=HZ,
@@ -215,7 +216,8 @@ CHEETAH = Domain(
     count=2_500,
     test=test_demonstrations,
     environment=environment,
-    actions=(-1.0, 1.0),
+    sizes=(STATES, ACTIONS),
+    actions=MOTORS,
     styles={
         style.name: replace(style, source=style.name)
         for style in (speed, torso_height, back_foot_height, front_foot_height)
