@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
+import shutil
 import signal
+import tempfile
 
 import jax
 import jaxtyping
 import numpy as np
 import pytest
 
+SHARED = "POISE_TEST_PROGRAMS"
 os.environ.setdefault("POISE_PROGRAM_CACHE", "")  # what a test compiles is compiled, here and in its processes
 os.environ.setdefault("POISE_DEMONSTRATIONS", "")
 os.environ.setdefault("POISE_CORES", "1")  # pytest keeps the cores busy; tests of several devices say so
 jax.config.update("jax_disable_most_optimizations", True)  # tests compile much and compute little
+if SHARED not in os.environ:  # the first process, which starts the others: what one compiles all of them have
+    os.environ[SHARED] = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, os.environ[SHARED], ignore_errors=True)
+jax.config.update("jax_compilation_cache_dir", os.environ[SHARED])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 jaxtyping.install_import_hook("poise", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
 import poise  # noqa: E402  (after the hook)

@@ -93,7 +93,7 @@ def test_demonstrators_reach_their_targets(trained):
     assert {"command", "commit", "hardware", "versions", "seconds"} <= told.keys()
 
 
-def test_an_interrupted_training_ends_as_if_it_had_not_been(trained, tmp_path):
+def test_an_interrupted_training_ends_as_if_it_had_not_been(trained, tmp_path, interruptible):
     said = train(make_skill(), PLAN, tmp_path, seconds=1e-9, progress=False)
     assert said["steps"] == 0  # stopped at once, and measured all the same
     with pytest.raises(KeyboardInterrupt):

@@ -21,7 +21,7 @@ from poise import pacing
 pacing.SECONDS_BETWEEN_CHECKPOINTS = 0.0
 settings = Settings(
     network=Network(hidden=8, layers=(8,)),
-    training=Training(policy_steps=240, labeler_steps=120, batch=8, chunk=3),
+    training=Training(policy_steps=120, labeler_steps=60, batch=8, chunk=3),
 )
 train("ctvae-style", seeds=2, count=300, settings=settings, out=sys.argv[1], progress=False)
 """
@@ -45,7 +45,7 @@ def wait_for(path: Path, lines: int, process: subprocess.Popen) -> None:
 def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     reference = job(whole)
-    for lines in (5, 60):  # once while the labeler trains, once while the policy does
+    for lines in (5, 30):  # once while the labeler trains, once while the policy does
         killed = job(cut)
         wait_for(cut / "metrics.jsonl", lines, killed)
         killed.send_signal(signal.SIGKILL)
