@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 SHARED = "POISE_TEST_PROGRAMS"
-os.environ.setdefault("POISE_PROGRAM_CACHE", "")  # what a test compiles is compiled, here and in its processes
+os.environ.setdefault("POISE_PROGRAM_CACHE", "")  # the cache of users, not of tests
 os.environ.setdefault("POISE_DEMONSTRATIONS", "")
 os.environ.setdefault("POISE_CORES", "1")  # pytest keeps the cores busy; tests of several devices say so
 jax.config.update("jax_disable_most_optimizations", True)  # tests compile much and compute little
