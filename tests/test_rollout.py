@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import equinox as eqx
 import jax
@@ -161,3 +161,8 @@ def test_gradients_fade_on_their_way_back_and_rollouts_stay_the_same(share, walk
     np.testing.assert_allclose(last(starts, share), starts, rtol=1e-6)
     gradient = jax.grad(lambda at: last(at, share).sum())(starts)
     np.testing.assert_allclose(gradient, np.full(starts.shape, share**steps), rtol=1e-4)
+
+
+def test_learned_dynamics_fade_as_the_network_says(walks):
+    network = replace(TINY.network, fading=0.9)
+    assert LearnedDynamics(Statistics.of(walks), network, key=jax.random.key(0)).fading == 0.9

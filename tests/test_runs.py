@@ -239,3 +239,14 @@ def test_a_plain_function_is_a_style_and_an_array_is_not_data(tmp_path):
     assert repr(run) == "Run('rnn', styles: reach, seeds: [0], folder: None)"
     with pytest.raises(PoiseError, match=r"poise.Trajectories\(states\); got a ndarray"):
         poise.train("rnn", np.zeros((10, 5, 2)), [reach])
+
+
+def test_a_range_of_actions_comes_back_from_disk(tmp_path):
+    actions = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 6, 2))
+    shown = Trajectories(np.concatenate([np.zeros((60, 1, 2)), actions.cumsum(axis=1)], axis=1), actions)
+    domain = Domain("narrow", dynamics=integrator, actions=(-0.5, 0.5))
+    given = {"domain": domain, "settings": TINY, "out": tmp_path, "progress": False}
+    made = poise.train("ctvae", shown, [lambda states, actions: states[-1, 0]], **given)
+    for run in (made, load_run(tmp_path, made.styles, domain=domain)):
+        assert run.parts["policy"].decoder.statistics.limits == (-0.5, 0.5)
+        assert np.abs(run.sample(50).actions).max() == pytest.approx(0.5)
