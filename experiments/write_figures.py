@@ -276,7 +276,11 @@ def behind(domain: str) -> str:
             rows.append([_where(name, column), *shares, f"{inside:.1f}", f"{nld - floor:.2f}", _fooled(ours)])
     head = ["`ctvae-style`", "right, %", "labels of others, %", "astray, %", "right and not astray, %"]
     head += ["the best baseline's", "NLD above `ctvae`", "labeler too sure"]
-    return f"{table(head, rows)}\n\nMedians of 5 seeds; the last column in points, for the style where it is most."
+    note = (
+        "Medians of 5 seeds. Labels of others: asked for the labels of another demonstration than the start's. Labeler "
+        "too sure: points by which the labeler's belief is above the truth, for the style where it is most."
+    )
+    return f"{table(head, rows)}\n\n{note}"
 
 
 def _where(name: str, column: str) -> str:
@@ -326,10 +330,10 @@ def cheetah_summary() -> str:
     """The main rows of the Cheetah."""
     names = ("cheetah-single-styles", "cheetah-speed", "cheetah-joint")
     rows = main_rows(names, read("cheetah/paper")["measured"], "Cheetah, %: Poise (the paper)")
-    over = " ".join(f"{100 * seed['upside down']:.0f}" for seed in read("cheetah/falls")["classes"]["fast"])
+    over = ", ".join(f"{100 * seed['upside down']:.0f}" for seed in read("cheetah/falls")["classes"]["fast"])
     note = (
         "Medians of 5 seeds, 500 rollouts each in C MuJoCo. Asked to be fast, the five policies of SPEED are upside "
-        f"down {over} % of the time: [every seed](docs/cheetah.md#the-papers-tables)."
+        f"down {over} % of the time, one number a seed: [every seed](docs/cheetah.md#the-papers-tables)."
     )
     return f"{rows}\n\n{note}"
 

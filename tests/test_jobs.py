@@ -316,3 +316,12 @@ def test_going_on_at_the_end_of_a_stage_repeats_nothing(monkeypatch, tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [(line["stage"], line["step"]) for line in lines] == [(s, n) for s in ("labeler", "policy") for n in (2, 4)]
     assert all(value is not None for line in lines for values in line["losses"].values() for value in values)
+
+
+def test_settings_that_differ_are_named_one_by_one(tmp_path):
+    given = {"styles": ["speed"], "count": 60, "out": tmp_path, "progress": False}
+    poise.train("ctvae", settings=TINY, **given)
+    other = replace(TINY, training=replace(TINY.training, policy_steps=9, batch=4))
+    said = r"\(settings.training.policy_steps: 4, not 9; settings.training.batch: 8, not 4\)"
+    with pytest.raises(PoiseError, match=said):
+        poise.train("ctvae", settings=other, **given)

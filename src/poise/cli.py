@@ -85,7 +85,8 @@ class Train:
 
     experiment: Annotated[Experiment, tyro.conf.arg(name="")] = field(default_factory=Experiment)
     preset: str | None = None
-    """Settings to start from: basketball or cheetah (the paper's sizes), small or cheetah-small (for two cores)."""
+    """Settings to start from. Basketball: basketball (the paper's sizes) or small (for two cores). The Cheetah: cheetah
+    or cheetah-small."""
     out: Path | None = None
     """The run folder; runs/DATA-ALGORITHM if not given."""
     json: bool = False
@@ -449,7 +450,8 @@ def demos(arguments: Demos) -> None:
     for path in files.values():
         print(f"wrote {path}")
     data = f"{files['train']} --test {files['test']} --domain {domain.name}" if files else domain.name
-    print(f"next: poise train --data {data} --styles {next(iter(domain.styles))}")
+    small = f" --preset {domain.name}-small" if f"{domain.name}-small" in PRESETS else ""
+    print(f"next: poise train --data {data} --styles {next(iter(domain.styles))}{small}")
 
 
 ABOUT = "Policies you can dial: learn from demonstrations, ask for a style, get rollouts that show it."

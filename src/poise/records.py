@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from .files import clear_errors
 from .labeling import LabelingFunction, load_style
 from .trajectories import Trajectories
 
+LISTED = 4  # differences that a message names
 FORMAT = 2
 
 
@@ -85,12 +86,19 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def _difference(old: Any, new: Any) -> str:
+    """What differs, number by number, as far as one line has room for it."""
+    found = list(_differences(old, json.loads(json.dumps(new))))
+    more = [f"and {len(found) - LISTED} more"] if len(found) > LISTED else []
+    return f" ({'; '.join(found[:LISTED] + more)})" if found else ""
+
+
+def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in old:
-            if key in new and old[key] != json.loads(json.dumps(new[key])):
-                deeper = _difference(old[key], new[key])
-                return f".{key}{deeper}" if deeper.startswith(".") else f" ({key}: {old[key]}, not {new[key]})"
-    return ""
+            if key in new:
+                yield from _differences(old[key], new[key], f"{name}.{key}" if name else key)
+    elif name and old != new:
+        yield f"{name}: {old}, not {new}"
 
 
 def restore_domain(written: dict[str, Any], starts: Trajectories) -> Domain:

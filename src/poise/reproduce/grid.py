@@ -217,8 +217,8 @@ TABLES: dict[str, Table] = {
     "cheetah-refined": Table(
         "Cheetah: dynamics from demonstrations alone, and refined in the environment (SPEED, 2 classes)",
         {
-            "demonstrations": _column("speed", classes=2, refined=False),
-            "and the environment": _column("speed", classes=2),
+            "demonstrations alone": _column("speed", classes=2, refined=False),
+            "refined in the environment": _column("speed", classes=2),
         },
         ("ctvae-style",),
         ("joint", "dynamics_error"),

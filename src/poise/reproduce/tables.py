@@ -52,7 +52,7 @@ def spread(values: list[float]) -> dict[str, Any]:
     return {"values": ordered, **{k: float(f"{v:.5g}") for k, v in {**found, "deviation": deviation}.items()}}
 
 
-DYNAMICS = {("dynamics", "deterministic"): "dynamics", ("cheetah-refined", "demonstrations"): "cheetah-dynamics"}
+DYNAMICS = {("dynamics", "deterministic"): "dynamics", ("cheetah-refined", "demonstrations alone"): "cheetah-dynamics"}
 """Cells beside which the paper prints the error of dynamics that were trained on demonstrations, and where it does."""
 
 
