@@ -1,6 +1,7 @@
-"""Keeps the demo's figures: turns a demo's report.json into results/basketball/demo.json.
+"""Keeps a demo's figures: turns its report.json into results/basketball/demo.json, or another file.
 
 make demo && python experiments/demo.py
+poise demo cheetah && python experiments/demo.py demo-cheetah/report.json results/cheetah/demo.json
 """
 
 import json

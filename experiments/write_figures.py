@@ -59,12 +59,6 @@ def spread(cell: dict) -> str:
     return f"{cell['median']:.3f} [{cell['min']:.3f}, {cell['max']:.3f}]"
 
 
-def paper(cell: dict) -> str:
-    """The paper's median [min, max], or a dash."""
-    found = cell["paper"]
-    return f"{found['median']:.2f} [{found['min']:.2f}, {found['max']:.2f}]" if found else "-"
-
-
 def table(head: list[str], rows: list[list[str]]) -> str:
     """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
@@ -81,17 +75,6 @@ def demo(domain: str, on: str) -> str:
     seeds = f"{count} seed{'s' * (count > 1)} each"
     note = f"{seeds}, trained and scored in {minutes:.1f} minutes without installation ({origin(result)})."
     return f"{table(head, rows)}\n\n{note}"
-
-
-def destination() -> str:
-    """Real tracking data beside the paper."""
-    result = read("basketball/destination")
-    rows = [
-        [f"`{c['algorithm']}`", spread(c), paper(c), f"{c['nld']:.2f}", f"{c['seconds']:.0f} s"]
-        for c in result["cells"]
-    ]
-    head = ["real NBA tracking, DESTINATION, 3 classes", "Poise, 5 seeds", "paper", "NLD per step", "training, 5 seeds"]
-    return f"{table(head, rows)}\n\nMedian [min, max] of style-consistency. {origin(result)}."
 
 
 def simulated() -> str:
@@ -407,7 +390,6 @@ FIGURES: dict[str, Callable[[], str]] = {
     "demo": partial(demo, "basketball", "simulated basketball, speed x destination, 3 classes each"),
     "cheetah-demo": partial(demo, "cheetah", "Cheetah, speed x front foot height, 2 classes each"),
     "demos": demos,
-    "destination": destination,
     "simulated": simulated,
     "widening": widening,
     "demonstrators": demonstrators,

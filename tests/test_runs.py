@@ -190,6 +190,22 @@ def test_data_that_changed_since_training_are_refused(tmp_path):
         load_run(tmp_path / "run", [path]).evaluate(rollouts=8)
 
 
+def test_a_file_that_changed_is_refused_also_where_the_domain_makes_tests_of_its_own(tmp_path):
+    """What the domain makes to test with was never trained on; what is set aside of a changed file may have been."""
+    make, test = (lambda count, seed: wander(count, seed=seed)), (lambda count, seed: wander(7, seed=seed + 1))
+    domain = Domain("own", make, 60, test, dynamics=integrator)
+    wander(60).save(tmp_path / "data.npz")
+    given = {"styles": [path], "domain": domain, "settings": TINY, "progress": False}
+    poise.train("rnn", tmp_path / "data.npz", out=tmp_path / "file", **given)
+    made = poise.train("rnn", "own", out=tmp_path / "made", **given)
+    wander(67).save(tmp_path / "data.npz")
+    with pytest.raises(PoiseError, match="has changed since this run was trained on it"):
+        load_run(tmp_path / "file", [path], domain).evaluate(rollouts=8)
+    other = replace(domain, demonstrations=lambda count, seed: wander(count, seed=5))  # as another processor rounds
+    assert load_run(tmp_path / "made", [path], other).evaluate(rollouts=8).about["test"] == 7
+    assert made.evaluate(rollouts=8).about["test"] == 7
+
+
 def test_a_domain_of_ones_own_makes_the_demonstrations_and_is_asked_for_again(tmp_path):
     mine = Domain(
         "mine",

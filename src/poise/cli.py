@@ -138,7 +138,7 @@ class Sample:
     picture: Path | None = None
     """Where to draw the rollouts, or the gait of the first where there is a body (.png, .svg or .pdf)."""
     animation: Path | None = None
-    """Where to draw the first rollout moving, as a stick figure (.gif); for domains with a body, such as cheetah."""
+    """Where to draw the first rollout moving (.gif), for domains with a body, such as cheetah."""
     render: bool = False
     """Draws gaits by MuJoCo instead of stick figures; needs OpenGL, and no display."""
     json: bool = False

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import typing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from .errors import PoiseError, unknown
@@ -137,54 +137,47 @@ class Settings:
             raise PoiseError(f"network.fading must be at most 1; got {self.network.fading}")
 
 
+_CHEETAH = Settings(
+    network=Network(
+        latent=8,
+        hidden=200,
+        layers=(200, 200),
+        dynamics_layers=(500, 500),
+        decoder="markov",
+        variance="global",
+        fading=0.9,
+    ),
+    training=Training(
+        policy_steps=4_000,
+        batch=16,
+        dynamics_steps=4_000,
+        labeler_steps=2_000,
+        refine_steps=4_000,
+        rounds=20,
+        rollouts=64,
+    ),
+    weights=Weights(style=200.0),  # beside an NLD that is a sum over 200 steps
+)
+
 PRESETS: dict[str, Settings] = {
     "basketball": Settings(),
-    "cheetah": Settings(
-        network=Network(
-            latent=8,
-            hidden=200,
-            layers=(200, 200),
-            dynamics_layers=(500, 500),
-            decoder="markov",
-            variance="global",
-            fading=0.9,
-        ),
-        training=Training(
-            policy_steps=4_000,
-            batch=16,
-            dynamics_steps=4_000,
-            labeler_steps=2_000,
-            refine_steps=4_000,
-            rounds=20,
-            rollouts=64,
-        ),
-        weights=Weights(style=200.0),  # beside an NLD that is a sum over 200 steps
+    "small": Settings(
+        network=Network(hidden=64, layers=(64, 64)),
+        training=Training(policy_steps=2_500, labeler_steps=2_500, dynamics_steps=2_500, batch=64, learning_rate=2e-3),
     ),
-    "cheetah-small": Settings(
-        network=Network(
-            latent=8,
-            hidden=64,
-            layers=(128, 128),
-            dynamics_layers=(256, 256),
-            decoder="markov",
-            variance="global",
-            fading=0.9,
-        ),
-        training=Training(
+    "cheetah": _CHEETAH,
+    "cheetah-small": replace(
+        _CHEETAH,
+        network=replace(_CHEETAH.network, hidden=64, layers=(128, 128), dynamics_layers=(256, 256)),
+        training=replace(
+            _CHEETAH.training,
             policy_steps=1_500,
-            batch=16,
             dynamics_steps=2_500,
             labeler_steps=300,
             refine_steps=2_000,
             rounds=10,
-            rollouts=64,
             learning_rate=2e-3,
         ),
-        weights=Weights(style=200.0),
-    ),
-    "small": Settings(
-        network=Network(hidden=64, layers=(64, 64)),
-        training=Training(policy_steps=2_500, labeler_steps=2_500, dynamics_steps=2_500, batch=64, learning_rate=2e-3),
     ),
 }
 """Settings by name: the paper's sizes for its two domains, and small ones that two cores train in minutes."""

@@ -20,7 +20,6 @@ from .runs import Run
 from .tasks import prepare
 
 COMPARED = ("ctvae", "ctvae-style")
-FOLDERS = {"basketball": "demo", "cheetah": "demo-cheetah"}
 GAITS = 100  # rollouts behind a gait that is drawn
 
 
@@ -28,6 +27,8 @@ class Show(NamedTuple):
     """One demo: what is trained, and what is said of it."""
 
     experiment: Experiment
+    folder: str
+    """Where it goes if nothing else is said."""
     promise: str
     on: str
     words: str
@@ -40,7 +41,7 @@ def run_demo(out: Path | None = None, seeds: int | None = None, name: str = "bas
     """Trains both algorithms, scores them on held-out demonstrations and writes the report."""
     if name not in SHOWS:
         raise unknown("demo", name, SHOWS)
-    show, out = SHOWS[name], out or Path(FOLDERS[name])
+    show, out = SHOWS[name], out or Path(SHOWS[name].folder)
     print(f"Poise demo: {show.promise}")
     print(f"Training ctvae (told the labels) and ctvae-style (held to them) on {show.on}.\n")
     asked = show.experiment if seeds is None else replace(show.experiment, seeds=seeds)
@@ -83,12 +84,14 @@ def _draw_gaits(run: Run, out: Path) -> list[Path]:
 SHOWS = {
     "basketball": Show(
         Experiment(data="basketball", styles=("speed", "destination"), classes=3, seeds=2, settings=PRESETS["small"]),
+        "demo",
         "a player you can tell how fast to move and where to end up.",
         "simulated basketball",
         "--style speed=slow --style destination=near",
     ),
     "cheetah": Show(
         Experiment(data="cheetah", styles=("speed", "front_foot_height"), classes=2, settings=PRESETS["cheetah-small"]),
+        "demo-cheetah",
         "a runner that you can tell how fast to run and how high to lift its front foot.",
         "demonstrations of the Cheetah, in MuJoCo",
         "--style speed=fast --style front_foot_height=high",

@@ -32,7 +32,7 @@ from .models import Standardizer, Statistics
 from .program_cache import use_program_cache
 from .records import describe, find_path, make_folder, read_config, restore_domain, restore_style, write_config
 from .rollout import environment_of, simulate
-from .tasks import check_sizes, fingerprint, load_splits
+from .tasks import check_sizes, fingerprint, load_splits, tests_made_by
 from .training import one_run, start
 from .trajectories import Splits, Trajectories
 
@@ -72,8 +72,8 @@ class Run:
         if self._splits is not None:
             return self._splits
         found = load_splits(self.experiment, self.domain)
-        made_apart = self.domain.test is not None and self.experiment.test is None  # never trained on, whatever changed
-        if not made_apart and self.fingerprint not in (None, fingerprint(found.train)):
+        apart = tests_made_by(self.experiment, self.domain) is not None  # then none was trained on, whatever changed
+        if not apart and self.fingerprint not in (None, fingerprint(found.train)):
             raise PoiseError(
                 f"{self.experiment.data} has changed since this run was trained on it, so its test demonstrations may "
                 "have been trained on; restore it, or name others to test on with --data"

@@ -132,10 +132,14 @@ def named_domain(domain: str | None, data: str) -> Domain | None:
 
 def load_splits(experiment: Experiment, domain: Domain | None) -> Splits:
     """The experiment's demonstrations in three parts; those made or kept for testing are for that alone."""
-    data, source = load_data(experiment.data, experiment.count, domain), _makers(domain).get(experiment.data)
-    if source is None or source.test is None or experiment.test is not None:
-        return _split_memory(experiment, domain, data)
-    return _split_memory(experiment, domain, data, source.test(len(data), 0))
+    data, made_by = load_data(experiment.data, experiment.count, domain), tests_made_by(experiment, domain)
+    return _split_memory(experiment, domain, data, made_by.test(len(data), 0) if made_by and made_by.test else None)
+
+
+def tests_made_by(experiment: Experiment, domain: Domain | None) -> Domain | None:
+    """The domain that makes the test demonstrations apart from the others, if one does: they are never trained on."""
+    source = _makers(domain).get(experiment.data)
+    return source if source and source.test and experiment.test is None else None
 
 
 def _split_memory(
