@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,8 @@ RUNS = [
 def study(tmp_path_factory) -> Study:
     """A study with a few runs, none of them measured; to be quick they are as they were before training."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(grid.SETUPS, "basketball", grid.Setup(TINY, TINY, 300))
+        small = replace(grid.SETUPS["basketball"], settings=TINY, quick=TINY, few=300)
+        patch.setitem(grid.SETUPS, "basketball", small)
         made = Study.open(tmp_path_factory.mktemp("study"), seeds=1, quick=True)
     for task, cell in zip(prepare_all([cell.experiment(made.like) for cell in RUNS]), RUNS, strict=True):
         _untrained(task).save(made.folder / "runs" / cell.name)

@@ -18,7 +18,8 @@ from poise.reproduce.study import Study
 def small():
     """Tiny settings and few demonstrations."""
     patch = pytest.MonkeyPatch()
-    patch.setitem(grid.SETUPS, "basketball", grid.Setup(TINY, TINY, 300))
+    fewer = replace(grid.SETUPS["basketball"], settings=TINY, quick=TINY, few=300)
+    patch.setitem(grid.SETUPS, "basketball", fewer)
     yield
     patch.undo()
 

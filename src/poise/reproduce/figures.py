@@ -18,7 +18,7 @@ from ..plots import Figure, Rings
 from ..records import make_folder
 from ..runs import Run
 from ..tasks import load_splits, load_styles
-from .grid import CHEETAH_STYLES, STYLES, Cell, Table
+from .grid import CHEETAH_STYLES, SETUPS, STYLES, Cell, Table
 from .paper import NUMBERS
 from .study import Study
 
@@ -45,8 +45,8 @@ def _scores(study: Study) -> Figure | None:
     like, domain = study.like, study.domain
     if not all(data in DOMAINS or Path(data).exists() for data in (like.data, like.test) if data):
         return None
-    names, classes = (STYLES, 3) if domain is BASKETBALL else (CHEETAH_STYLES, 2)
-    styles = load_styles(names, domain, classes)
+    setup = SETUPS[domain.name]
+    styles = load_styles(setup.styles, domain, setup.classes)
     return plots.draw_scores(Inspection.of(styles, load_splits(like, domain).train))
 
 

@@ -27,6 +27,9 @@ class Setup:
     """Small networks and few steps, which show the same on two cores in minutes."""
     few: int
     """Demonstrations that a quick table is trained on, if the domain makes them."""
+    styles: tuple[str, ...]
+    classes: int
+    """Of a single style."""
 
 
 def _quick(name: str, **training) -> Settings:
@@ -39,11 +42,15 @@ SETUPS = {
         PRESETS["basketball"],
         _quick("small", policy_steps=1_200, labeler_steps=1_200, dynamics_steps=500),
         6_000,
+        STYLES,
+        3,
     ),
     "cheetah": Setup(
         PRESETS["cheetah"],
         _quick("cheetah-small", policy_steps=400, dynamics_steps=800, refine_steps=400, rounds=4),
         500,
+        CHEETAH_STYLES,
+        2,
     ),
 }
 
