@@ -37,7 +37,7 @@ def test_the_grid_is_the_papers():
         assert {(a, c) for a, c, _ in TABLES[name].cells()} == {
             (a, c) for a in CONSISTENCY[name] for c in CONSISTENCY[name][a]
         }
-    for domain, count, programs in (("basketball", 101, 10), ("cheetah", 43, 8)):
+    for domain, count, programs in (("basketball", 101, 10), ("cheetah", 46, 8)):
         cells = {cell for table in of_domain(domain).values() for _, _, cell in table.cells()}
         assert len({cell.name for cell in cells}) == len(cells) == count
         assert len({grid.same_program(cell) for cell in cells}) == programs
@@ -143,6 +143,21 @@ def test_tables_say_what_was_measured_beside_what_the_paper_prints(folder):
     assert r"\begin{tabular}" in (folder / "tables.tex").read_text()
 
 
+def test_cells_of_several_machines_say_so():
+    said = {"command": "poise", "commit": "1234567", "hardware": "a GPU", "seconds": 60.0}
+    one = {**said, "cell": {"algorithm": "ctvae"}, "versions": {"jax": "0.10.0"}}
+    other = {
+        **said,
+        "cell": {"algorithm": "rnn"},
+        "versions": {"jax": "0.11.2", "mujoco": "3.17.0"},
+        "hardware": "2 cores",
+    }
+    found = tables.origin_of({"one": one, "other": other})
+    assert found["hardware"] == "2 cores; a GPU"
+    assert found["versions"] == {"jax": "0.10.0; 0.11.2", "mujoco": "3.17.0"}
+    assert found["seconds"] == 120
+
+
 def test_the_spread_is_that_of_the_seeds():
     assert tables.spread([3.0, 1.0, 2.0]) == {
         "values": [1, 2, 3], "min": 1, "median": 2, "max": 3, "mean": 2, "deviation": 1,
@@ -198,6 +213,7 @@ def test_a_cell_changes_what_its_name_says():
 
 def test_the_papers_numbers_of_the_cheetah_stand_beside_ours():
     seed = {"seed": 0, "stopped": None, "joint": 0.8, "nld": -0.3, "kl": 0.1, "label_loss": 0.1, "dynamics_error": 0.02}
+    seed["joint_inside"] = 0.5
     cells = {cell.name for table in of_domain("cheetah").values() for _, _, cell in table.cells()}
     results = {cell: {"seeds": [seed], "steps": 200} for cell in cells}
     found = {
@@ -206,6 +222,8 @@ def test_the_papers_numbers_of_the_cheetah_stand_beside_ours():
         for entry in tables.summarise(name, table, results)
     }
     assert found["cheetah-single-styles", "ctvae-style", "torso_height", "joint"]["paper"]["median"] == 80
+    assert found["cheetah-plain", "ctvae-style", "torso_height", "joint"]["paper"]["median"] == 80
+    assert found["cheetah-weight", "ctvae-style", "10", "joint_inside"]["median"] == 50
     assert found["cheetah-longer", "ctvae-style", "speed", "nld"]["paper"]["median"] == -0.49
     assert found["cheetah-tradeoff", "tvae", "speed", "kl"]["median"] == 20
     assert found["cheetah-tradeoff", "tvae", "speed", "kl"]["paper"]["median"] == 29.4

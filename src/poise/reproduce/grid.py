@@ -237,6 +237,16 @@ TABLES: dict[str, Table] = {
         ("ctvae-style",),
         domain="cheetah",
     ),
+    "cheetah-weight": Table(
+        "Cheetah: the weight of the style loss: style-consistency against what it costs (SPEED, 2 classes)",
+        {
+            **{f"{weight:g}": _column("speed", classes=2, weight=weight) for weight in (2.0, 10.0, 50.0)},
+            f"{CHEETAH_WEIGHTS.style:g}": _column("speed", classes=2),
+        },
+        ("ctvae-style",),
+        ("joint", "joint_inside", "nld"),
+        "cheetah",
+    ),
     "cheetah-mutual": Table(
         "Cheetah: ctvae-mi with the weight of ctvae-style (SPEED, 2 classes)",
         {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ Results = Mapping[str, dict[str, Any]]
 
 SHOWN: dict[str, tuple[str, float, str]] = {
     "joint": ("style-consistency, %", 100.0, ".1f"),
+    "joint_inside": ("right and not astray, %", 100.0, ".1f"),
     "nld": ("NLD a step", 1.0, ".2f"),
     "kl": ("KL a trajectory, nats", 1.0, ".2f"),
     "label_loss": ("cross-entropy, hundredths", 100.0, ".2f"),
@@ -55,13 +56,16 @@ def spread(values: list[float]) -> dict[str, Any]:
 DYNAMICS = {("dynamics", "deterministic"): "dynamics", ("cheetah-refined", "demonstrations alone"): "cheetah-dynamics"}
 """Cells beside which the paper prints the error of dynamics that were trained on demonstrations, and where it does."""
 
+PLAIN = {"plain": "single-styles", "cheetah-plain": "cheetah-single-styles"}
+"""Tables with the paper's weight, and where the paper prints what they measure."""
+
 
 def printed(name: str, algorithm: str, column: str, measure: str) -> dict[str, float | None] | None:
     """What the paper prints there: least, median, largest, mean and deviation, as far as it does."""
     if measure == "joint" and name in CONSISTENCY:
         cell = CONSISTENCY[name].get(algorithm, {}).get(column)
-    elif name == "plain":
-        cell = CONSISTENCY["single-styles"][algorithm][column]
+    elif name in PLAIN:
+        cell = CONSISTENCY[PLAIN[name]][algorithm][column]
     elif name == "rnn":
         values = NUMBERS["rnn"][algorithm]["consistency" if measure == "joint" else "nld"]
         return _numbers(median=values[0]) if measure == "nld" else _numbers(values[0], values[2], values[4])
@@ -219,14 +223,20 @@ def write(folder: Path, tables: Mapping[str, Table], results: Results, about: di
 
 def origin_of(results: Results) -> dict[str, Any]:
     """Where measured cells come from, all together; the seconds are those of the programs that trained them."""
-    said = {key: sorted({str(cell[key]) for cell in results.values()}) for key in ("command", "commit", "hardware")}
+    said = {key: _joined(cell[key] for cell in results.values()) for key in ("command", "commit", "hardware")}
     programs: dict[Any, float] = {}
     for cell in results.values():
         program = *(cell["cell"].get(key) for key in PROGRAM), cell["command"]
         programs[program] = max(programs.get(program, 0.0), cell["seconds"])
-    versions = [cell["versions"] for cell in results.values()]
-    joined = {key: "; ".join(values) for key, values in said.items()}
-    return {**joined, "versions": versions[0] if versions else {}, "seconds": round(sum(programs.values()), 1)}
+    named = [cell["versions"] for cell in results.values()]
+    packages = dict.fromkeys(package for versions in named for package in versions)
+    versions = {package: _joined(each[package] for each in named if package in each) for package in packages}
+    return {**said, "versions": versions, "seconds": round(sum(programs.values()), 1)}
+
+
+def _joined(values: Iterable[str]) -> str:
+    """Each of them once, in order."""
+    return "; ".join(sorted(set(values)))
 
 
 POINTS = 3.0  # that a median may lie below the paper's
