@@ -1,6 +1,6 @@
-"""How much of the time a trained Cheetah lies on its back, by seed and by what it is asked for.
+"""How much of the time trained Cheetahs lie on their back, by run, by what they are asked for and by seed.
 
-python experiments/falls.py OUT.json RUN
+python experiments/falls.py OUT.json RUN [RUN ...]
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def believed(run: Run, seed: int, made: Checked, word: str) -> float:
     return float((np.asarray(decided)[:, 0] == run.styles[0].index(word)).mean())
 
 
-def main(out: Path, folder: Path) -> None:
-    """Counts the steps of rollouts from held-out starts that show the class which is asked for."""
-    began, run, rows = time.perf_counter(), load_run(folder), {}
+def count(run: Run) -> dict[str, list[dict[str, float]]]:
+    """For each class that is asked for, and each seed: rollouts that are right, steps on its back, what is believed."""
+    rows: dict[str, list[dict[str, float]]] = {}
     (style,) = run.styles
     for seed in seeds_of(run.experiment):
         for word in style.classes:
@@ -41,9 +41,17 @@ def main(out: Path, folder: Path) -> None:
             found = {"right": float(made.right.mean()), "upside down": float(upside_down(states[:, 1:]).mean())}
             rows.setdefault(word, []).append({**found, "believed": believed(run, seed, made, word)})
             print(seed, word, rows[word][-1])
-    about = {"rollouts": ROLLOUTS, "style": style.name, "classes": rows}
-    storage.write_json(out, {**about, **origin.origin(time.perf_counter() - began)})
+    return rows
+
+
+def main(out: Path, folders: list[Path]) -> None:
+    """Counts for each run, from held-out starts."""
+    began, found = time.perf_counter(), []
+    for run in map(load_run, folders):
+        weight = run.experiment.settings.weights.style
+        found.append({"style": run.styles[0].name, "weight": weight, "classes": count(run)})
+    storage.write_json(out, {"rollouts": ROLLOUTS, "runs": found, **origin.origin(time.perf_counter() - began)})
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), [Path(folder) for folder in sys.argv[2:]])

@@ -313,10 +313,15 @@ def cheetah_summary() -> str:
     """The main rows of the Cheetah."""
     names = ("cheetah-single-styles", "cheetah-speed", "cheetah-joint")
     rows = main_rows(names, read("cheetah/paper")["measured"], "Cheetah, %: Poise (the paper)")
-    over = ", ".join(f"{100 * seed['upside down']:.0f}" for seed in read("cheetah/falls")["classes"]["fast"])
+    over = {
+        run["weight"]: ", ".join(f"{100 * seed['upside down']:.0f}" for seed in run["classes"]["fast"])
+        for run in read("cheetah/falls")["runs"]
+    }
+    most, least = max(over), min(over)
     note = (
         "Medians of 5 seeds, 500 rollouts each in C MuJoCo. Asked to be fast, the five policies of SPEED are upside "
-        f"down {over} % of the time, one number a seed: [every seed](docs/cheetah.md#the-papers-tables)."
+        f"down {over[most]} % of the time, and with weight {least:g} of the style loss instead of {most:g} "
+        f"{over[least]} %: [what the weight costs](docs/cheetah.md#weights)."
     )
     return f"{rows}\n\n{note}"
 
@@ -377,10 +382,15 @@ def falls() -> str:
     """How much of the time a Cheetah lies on its back."""
     result = read("cheetah/falls")
     rows = [
-        [f"{result['style']}={word}", *(" ".join(f"{100 * seed[key]:.0f}" for seed in seeds) for key in seeds[0])]
-        for word, seeds in result["classes"].items()
+        [
+            f"{run['weight']:g}",
+            f"{run['style']}={word}",
+            *(" ".join(f"{100 * seed[key]:.0f}" for seed in seeds) for key in seeds[0]),
+        ]
+        for run in result["runs"]
+        for word, seeds in run["classes"].items()
     ]
-    head = ["`ctvae-style`, five seeds", "right, %", "of the time upside down, %", "the labeler believes, %"]
+    head = ["weight", "`ctvae-style`, five seeds", "right, %", "of the time upside down, %", "the labeler believes, %"]
     return f"{table(head, rows)}\n\n{result['rollouts']} rollouts each. {origin(result)}."
 
 
