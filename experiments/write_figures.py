@@ -320,8 +320,8 @@ def cheetah_summary() -> str:
     most, least = max(over), min(over)
     note = (
         "Medians of 5 seeds, 500 rollouts each in C MuJoCo. Asked to be fast, the five policies of SPEED are upside "
-        f"down {over[most]} % of the time, and with weight {least:g} of the style loss instead of {most:g} "
-        f"{over[least]} %: [what the weight costs](docs/cheetah.md#weights)."
+        f"down {over[most]} % of the time; with weight {least:g} of the style loss instead of {most:g} it is "
+        f"{over[least]} % ([what the weight buys and costs](docs/cheetah.md#weights))."
     )
     return f"{rows}\n\n{note}"
 

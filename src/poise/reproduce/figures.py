@@ -74,11 +74,11 @@ def _speed(study: Study) -> Figure | None:
     return run and _around_the_rim(run, [{"speed": k, "destination": 1} for k in range(3)])
 
 
-def _gaits(study: Study) -> Figure | None:
+def _gaits(longer: bool, study: Study) -> Figure | None:
     """One rollout of each class of each style, from the same start: the first that is drawn, right or wrong."""
     panels = []
     for style in CHEETAH_STYLES:
-        run = study.run(Cell("ctvae-style", (style,), 2))
+        run = study.run(Cell("ctvae-style", (style,), 2, longer=longer))
         for k, name in enumerate(run.styles[0].classes if run else ()):
             assert run is not None
             start = np.asarray(run.starts.starts)[0].tolist()
@@ -136,6 +136,7 @@ FIGURES: dict[str, tuple[set[str], Callable[[Study], Figure | None]]] = {
     "destination-6": ({"single-styles", "destination"}, partial(_destination, 6)),
     "speed-within-destination": ({"joint"}, _speed),
     "noise": ({"noise"}, _noise),
-    "gaits": ({"cheetah-single-styles"}, _gaits),
+    "gaits": ({"cheetah-single-styles"}, partial(_gaits, False)),
+    "gaits-longer": ({"cheetah-longer"}, partial(_gaits, True)),
 }
 """The tables that each figure goes with, and how it is made; None if what it shows is not there."""
