@@ -154,6 +154,9 @@ def test_data_of_another_domain_are_refused_in_one_line(capsys, tmp_path, words)
         np.savez(tmp_path / f"{name}.npz", states=np.zeros(states), actions=np.full(actions, 2.0))
         given = ("--data", tmp_path / f"{name}.npz", "--domain", "cheetah")
         assert message in refused(capsys, *words, *given)
+    np.savez(tmp_path / "alone.npz", states=np.zeros((3, 5, 18)))
+    told = refused(capsys, *words, "--data", tmp_path / "alone.npz", "--domain", "cheetah")
+    assert "got 18 (a file without 'actions' has the differences of its states for actions)" in told
 
 
 def test_a_test_file_of_another_domain_is_refused_in_one_line(capsys, tmp_path):
@@ -191,6 +194,7 @@ def test_unknown_names_get_a_suggestion(capsys, run, tmp_path):
         (("train", "--settings.training.batch", 0, *out), "training.batch must be above 0"),
         (("train", "--settings.network.latent", -1, *out), "network.latent must be a finite number, not negative"),
         (("train", "--preset", "smal", *out), "did you mean 'small'"),
+        (("train", "--data", "cheetah", "--preset", "small", *out), "unknown preset for cheetah 'small'; did you mean"),
         (("train", "--first-seed", -5, *out), "seeds lie between 0"),
         (("train", "--sedes", 3), "did you mean --seeds"),
         (("train", "--seeds", "two"), "Error parsing --seeds"),
@@ -356,7 +360,7 @@ def test_the_cheetah_is_trained_evaluated_and_drawn_by_name(capsys, tmp_path, mo
     assert code == 0
     assert "the environment of cheetah" in told
     assert json.loads((tmp_path / "run" / "report.json").read_text())["test"] == 10
-    strip, moving = tmp_path / "gait.png", tmp_path / "gait.gif"
+    strip, moving = tmp_path / "new" / "gait.png", tmp_path / "other" / "gait.gif"
     words = ("sample", tmp_path / "run", "--style", "speed=fast", "--count", 3, "--picture", strip)
     code, told, _ = say(capsys, *words, "--animation", moving)
     assert code == 0

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import count_compilations
+from conftest import TINY, count_compilations
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +13,7 @@ from poise import DOMAINS, Trajectories, labeling_function
 from poise.domains import Domain, integrator
 from poise.evaluation import Share, astray, base_rates, check, draw_starts, explain, judge, score_seed, spread
 from poise.labeling import label_all, label_space
-from poise.models import Imitation, KnownDynamics
+from poise.models import Imitation, KnownDynamics, LearnedDynamics, Statistics
 
 BASKETBALL = DOMAINS["basketball"]
 
@@ -57,9 +57,9 @@ def demonstrations():
     return Trajectories(np.concatenate([np.zeros((600, 1, 2)), actions.cumsum(axis=1)], axis=1))
 
 
-def scored(policy, demonstrations, **more):
+def scored(policy, demonstrations, dynamics=None, **more):
     styles = (side, rise)
-    parts = {"policy": policy, "dynamics": KnownDynamics(integrator)}
+    parts = {"policy": policy, "dynamics": dynamics or KnownDynamics(integrator)}
     return score_seed(
         parts, 0, Domain("flat"), styles, demonstrations, label_all(styles, demonstrations), rollouts=1000, **more
     )
@@ -73,6 +73,18 @@ def test_an_oracle_scores_one(demonstrations):
     assert score.joint.low < 1.0
     assert score.astray == 0.0
     assert score.joint_inside == 1.0
+
+
+def test_learned_dynamics_are_measured_by_their_squared_error(demonstrations):
+    class Still(LearnedDynamics):
+        """All that it has learned is that nothing moves; really every step is of length 1 in both directions."""
+
+        def step(self, state, action, noise):
+            return state
+
+    assert scored(Oracle(), demonstrations).dynamics_error is None
+    still = Still(Statistics.of(demonstrations), TINY.network, key=jax.random.key(0))
+    assert scored(Oracle(), demonstrations, still).dynamics_error == pytest.approx(1.0)
 
 
 def test_rollouts_that_go_where_nobody_went_are_counted(demonstrations):

@@ -268,6 +268,9 @@ def test_a_folder_that_is_cut_short_is_refused(tmp_path, walks):
     (tmp_path / "bare").mkdir()
     with pytest.raises(PoiseError, match=r"bare has no states.npy; it holds: no arrays"):
         Trajectories.load(tmp_path / "bare")
+    walks.save(tmp_path / "bare" / "train.npz")
+    with pytest.raises(PoiseError, match=r"it holds: train.npz; name a file in it, as .*bare.train.npz"):
+        Trajectories.load(tmp_path / "bare")
 
 
 def test_a_mistake_far_down_a_folder_is_named_by_its_row(tmp_path, walks, monkeypatch):

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from .config import PRESETS, Experiment
+from .config import PRESETS, PRESETS_OF, Experiment
 from .cores import use_cores
 from .errors import PoiseError, unknown
 from .origin import versions
@@ -311,11 +311,15 @@ def evaluate(arguments: Evaluate) -> None:
 def sample(arguments: Sample) -> None:
     """poise sample."""
     from .labeling import parse_words
+    from .records import make_folder
     from .runs import load_run
 
     run = load_run(arguments.run, arguments.styles)
     _check_drawing(arguments, run.domain)
     words = parse_words(arguments.style, run.styles)
+    files = [path for path in (arguments.out, arguments.picture, arguments.animation) if path]
+    for path in files:
+        make_folder(path.parent)
     more = {"start": arguments.start, "steps": arguments.steps, "seed": arguments.seed, "draw": arguments.draw}
     checked = run.sample_checked(arguments.count, words, **more)
     asked = [i for i, style in enumerate(run.styles) if style.name in words or not words]
@@ -325,11 +329,10 @@ def sample(arguments: Sample) -> None:
     if arguments.picture or arguments.animation:
         _draw(arguments, title, judged, run.domain.scene)
     right = {run.styles[i].name: float(checked.right[:, i].mean()) for i in asked}
-    files = [str(path) for path in (arguments.out, arguments.picture, arguments.animation) if path]
     joint, unscored = float(judged.right.all(axis=1).mean()), int((~judged.scored).any(axis=1).sum())
     if arguments.json:
-        told = {"rollouts": arguments.count, "joint": joint, "by_style": right, "unscored": unscored, "files": files}
-        return _say(told, True)
+        told = {"rollouts": arguments.count, "joint": joint, "by_style": right, "unscored": unscored}
+        return _say({**told, "files": [str(path) for path in files]}, True)
     each = f" ({', '.join(f'{name} {share:.0%}' for name, share in right.items())})" if len(right) > 1 else ""
     print(f"{arguments.count} rollouts in {run.domain.environment_text}; {joint:.0%} show {title}{each}")
     if unscored:
@@ -545,8 +548,10 @@ def _preset(words: Sequence[str]) -> Train:
     named = {word: value for word, value in itertools.pairwise(flat) if word in ("--data", "--domain", "--preset")}
     domain = DOMAINS.get(named.get("--domain") or named.get("--data") or Experiment.data)
     preset = named.get("--preset")
-    if preset is not None and preset not in PRESETS:
-        raise unknown("preset", preset, PRESETS)
+    known = PRESETS_OF.get(domain.name, PRESETS) if domain else PRESETS
+    if preset is not None and preset not in known:
+        of = f"preset for {domain.name}" if domain and preset in PRESETS else "preset"
+        raise unknown(of, preset, known)
     settings = PRESETS[preset] if preset else domain.settings if domain else Experiment().settings
     styles = tuple(name for name in Experiment.styles if domain is not None and name in domain.styles)
     return Train(Experiment(settings=settings, styles=styles))

@@ -21,6 +21,7 @@ from .domains import Domain
 from .joining import Place
 from .labeling import LabelingFunction, label_all, label_space
 from .losses import Parts
+from .models import LearnedDynamics
 from .rollout import environment_of, simulate
 from .trajectories import Trajectories
 
@@ -78,7 +79,7 @@ class SeedScore:
     label_loss: float | None = None
     """Cross-entropy of the labeler on test demonstrations, summed over styles; None without one."""
     dynamics_error: float | None = None
-    """Squared error of the dynamics per step and dimension on test demonstrations, in the domain's units."""
+    """Squared error of learned dynamics per step and dimension on test demonstrations, in the domain's units."""
 
     def to_json(self) -> dict[str, Any]:
         """Fractions as plain numbers, intervals beside them."""
@@ -145,7 +146,7 @@ def score_seed(
         right = np.equal(place.labels_of(believe(parts["labeler"], own.rollouts)), labels[chosen])
         believed = dict(zip(names, right.mean(axis=0).tolist(), strict=True))
         label_loss = _mean(_label_loss, parts["labeler"], test, told)
-    if "dynamics" in parts:
+    if isinstance(parts.get("dynamics"), LearnedDynamics):
         dynamics_error = _mean(partial(_dynamics_error, domain.units), parts["dynamics"], test, told)
     return SeedScore(
         seed=seed,
@@ -349,6 +350,17 @@ class Report:
         """[min, median, max] of the joint style-consistency over seeds."""
         return spread([round(score.joint.value, 4) for score in self.algorithms[algorithm]])
 
+    def dynamics(self) -> str | None:
+        """How good dynamics are that were learned, in a sentence: policies are trained in what they imagine."""
+        errors = {
+            algorithm: np.median(found)
+            for algorithm, scores in self.algorithms.items()
+            if (found := [score.dynamics_error for score in scores if score.dynamics_error is not None])
+        }
+        told = ", ".join(f"{algorithm} {error:.2e}" for algorithm, error in errors.items())
+        what = "Dynamics were learned; squared error a step and number of a state, on test demonstrations"
+        return f"{what}: {told}." if errors else None
+
     def warnings(self) -> list[str]:
         """What a reader of the figures must know, one line each."""
         found = []
@@ -406,6 +418,7 @@ class Report:
                 f"{about['rollouts']} rollouts a seed from {about['test']} test starts, in {about['environment']}.",
                 "joint: labels of the start's own demonstration; independent: labels drawn independently of the start.",
                 f"NLD and KL per step; NLD in {about['units']}.",
+                *filter(None, [self.dynamics()]),
                 *(f"warning: {warning}" for warning in self.warnings()),
             ]
         )

@@ -307,7 +307,10 @@ def _open_folder(folder: Path) -> Trajectories:
     arrays = read_folder(folder, mapped=("states", "actions"))
     for name in ("states", "actions"):
         if name not in arrays:
-            raise PoiseError(f"{folder} has no {name}.npy; it holds: {', '.join(arrays) or 'no arrays'}")
+            files = sorted(file.name for file in folder.glob("*.npz"))
+            held = ", ".join([*arrays, *files]) or "no arrays"
+            hint = f"; name a file in it, as {folder / files[0]}" if files else ""
+            raise PoiseError(f"{folder} has no {name}.npy; it holds: {held}{hint}")
         if arrays[name].dtype != np.float32:
             raise PoiseError(
                 f"{folder / name}.npy holds {arrays[name].dtype}, and a folder holds float32; write it with "

@@ -79,7 +79,9 @@ class Domain:
         found = demonstrations.states.shape[-1], demonstrations.actions.shape[-1]
         for one, size, given in zip(("a state", "an action"), self.sizes or found, found, strict=True):
             if given != size:
-                raise PoiseError(f"{one} of {self.name} is {size} numbers; got {given}")
+                differences = one == "an action" and given == found[0]
+                hint = " (a file without 'actions' has the differences of its states for actions)" * differences
+                raise PoiseError(f"{one} of {self.name} is {size} numbers; got {given}{hint}")
         first = 0
         for piece in demonstrations.pieces() if self.actions else ():
             self._check_range(np.asarray(piece.actions), np.asarray(piece.mask), first)

@@ -308,6 +308,8 @@ def _reading(report: Report) -> str:
             else ""
         ),
     }
+    if told := report.dynamics():
+        lines["Learned dynamics"] = f"{told} Policies are trained in rollouts that these dynamics imagine."
     return "<h2>How to read this</h2>\n" + _list(lines)
 
 
