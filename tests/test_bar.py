@@ -31,3 +31,13 @@ def test_figures_are_those_of_the_runs_that_go_on(capsys):
     assert "ctvae policy: 100%" in told
     assert "loss=1.5" in told
     assert "the 4 runs of this stage are trained 2 at a time" in told
+
+
+def test_bars_of_stages_that_take_turns_move_no_cursor_in_a_log(capsys):
+    bar = Bar("ctvae", shown=True)
+    for now in (progress(0), progress(3, 2.0), progress(6, 1.0)):
+        for stage in ("policy", "refine"):
+            bar.show(now._replace(stage=stage))
+    shown = capsys.readouterr().err
+    assert "refine: 100%" in shown
+    assert "\x1b[A" not in shown
