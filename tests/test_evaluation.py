@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 from poise import DOMAINS, Trajectories, labeling_function
 from poise.domains import Domain, integrator
-from poise.evaluation import Share, astray, base_rates, check, draw_starts, explain, judge, score_seed, spread
+from poise.evaluation import (
+    Share,
+    astray,
+    base_rates,
+    check,
+    draw_starts,
+    explain,
+    judge,
+    mean_change,
+    score_seed,
+    spread,
+)
 from poise.labeling import label_all, label_space
 from poise.models import Imitation, KnownDynamics, LearnedDynamics, Statistics
 
@@ -85,6 +96,7 @@ def test_learned_dynamics_are_measured_by_their_squared_error(demonstrations):
     assert scored(Oracle(), demonstrations).dynamics_error is None
     still = Still(Statistics.of(demonstrations), TINY.network, key=jax.random.key(0))
     assert scored(Oracle(), demonstrations, still).dynamics_error == pytest.approx(1.0)
+    assert mean_change(Domain("flat"), demonstrations, label_all((side,), demonstrations)) == pytest.approx(1.0)
 
 
 def test_rollouts_that_go_where_nobody_went_are_counted(demonstrations):

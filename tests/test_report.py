@@ -76,6 +76,7 @@ def make_report(runs, domain: Domain | None = None, **more) -> Report:
         "rollouts": 4000,
         "test": 2000,
         "base_rate": {"own": 0.2, "independent": 0.11},
+        "change": 4.881,
         "experiment": to_json(runs[-1].experiment),
     }
     origin = {"command": "poise evaluate <run>", "commit": "abc1234+", "hardware": "2 CPU cores", "seconds": 200.0}
@@ -175,7 +176,7 @@ def test_learned_dynamics_are_told(runs):
     learned = replace(known, algorithms=scores)
     for told in (str(learned), page(learned, [])):
         assert "Dynamics were learned" in told
-        assert "ctvae-style 2.23e-02" in told
+        assert "ctvae-style 2.23e-02 (4.88 if nothing moved)" in told
 
 
 def test_numbers_survive_when_the_page_cannot_be_made(tmp_path, runs):

@@ -24,8 +24,14 @@ class Bar:
                 return
             title, axis = f"{self.title} {now.stage} (compiling)", now.axis
             place = None if sys.stderr.isatty() else 0  # stages that take turns move a cursor, which no log file has
-            more = {"desc": title, "unit": "step", "position": place, "disable": not self.shown}
-            self.bars[now.stage] = tqdm(total=now.steps, initial=now.step, **more)
+            self.bars[now.stage] = tqdm(
+                total=now.steps,
+                initial=now.step,
+                desc=title,
+                unit="step",
+                position=place,
+                disable=not self.shown,
+            )
             if axis.pieces > 1 and self.shown:
                 tqdm.write(
                     f"memory is short: the {axis.runs} runs of this stage are trained {axis.piece} at a time",

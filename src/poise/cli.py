@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from .config import PRESETS, PRESETS_OF, Experiment
+from .config import PRESETS, Experiment
 from .cores import use_cores
 from .errors import PoiseError, unknown
 from .origin import versions
@@ -311,15 +311,12 @@ def evaluate(arguments: Evaluate) -> None:
 def sample(arguments: Sample) -> None:
     """poise sample."""
     from .labeling import parse_words
-    from .records import make_folder
     from .runs import load_run
 
     run = load_run(arguments.run, arguments.styles)
     _check_drawing(arguments, run.domain)
     words = parse_words(arguments.style, run.styles)
     files = [path for path in (arguments.out, arguments.picture, arguments.animation) if path]
-    for path in files:
-        make_folder(path.parent)
     more = {"start": arguments.start, "steps": arguments.steps, "seed": arguments.seed, "draw": arguments.draw}
     checked = run.sample_checked(arguments.count, words, **more)
     asked = [i for i, style in enumerate(run.styles) if style.name in words or not words]
@@ -453,7 +450,7 @@ def demos(arguments: Demos) -> None:
     for path in files.values():
         print(f"wrote {path}")
     data = f"{files['train']} --test {files['test']} --domain {domain.name}" if files else domain.name
-    small = f" --preset {domain.name}-small" if f"{domain.name}-small" in PRESETS else ""
+    small = f" --preset {domain.presets[-1]}" if domain.presets else ""
     print(f"next: poise train --data {data} --styles {next(iter(domain.styles))}{small}")
 
 
@@ -548,10 +545,11 @@ def _preset(words: Sequence[str]) -> Train:
     named = {word: value for word, value in itertools.pairwise(flat) if word in ("--data", "--domain", "--preset")}
     domain = DOMAINS.get(named.get("--domain") or named.get("--data") or Experiment.data)
     preset = named.get("--preset")
-    known = PRESETS_OF.get(domain.name, PRESETS) if domain else PRESETS
-    if preset is not None and preset not in known:
-        of = f"preset for {domain.name}" if domain and preset in PRESETS else "preset"
-        raise unknown(of, preset, known)
+    if preset is not None and preset not in PRESETS:
+        raise unknown("preset", preset, PRESETS)
+    if preset and domain and domain.presets and preset not in domain.presets:
+        own = " or ".join(domain.presets)
+        raise PoiseError(f"preset {preset!r} was not made for {domain.name} and does badly there; take {own}")
     settings = PRESETS[preset] if preset else domain.settings if domain else Experiment().settings
     styles = tuple(name for name in Experiment.styles if domain is not None and name in domain.styles)
     return Train(Experiment(settings=settings, styles=styles))

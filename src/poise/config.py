@@ -182,9 +182,6 @@ PRESETS: dict[str, Settings] = {
 }
 """Settings by name: the paper's sizes for its two domains, and small ones that two cores train in minutes."""
 
-PRESETS_OF = {"basketball": ("basketball", "small"), "cheetah": ("cheetah", "cheetah-small")}
-"""Those that were made for a domain; others do badly there (gradients through the Cheetah explode, for one)."""
-
 
 @dataclass(frozen=True)
 class Experiment:

@@ -21,7 +21,7 @@ from .domains import Domain
 from .joining import Place
 from .labeling import LabelingFunction, label_all, label_space
 from .losses import Parts
-from .models import LearnedDynamics
+from .models import KnownDynamics
 from .rollout import environment_of, simulate
 from .trajectories import Trajectories
 
@@ -146,7 +146,7 @@ def score_seed(
         right = np.equal(place.labels_of(believe(parts["labeler"], own.rollouts)), labels[chosen])
         believed = dict(zip(names, right.mean(axis=0).tolist(), strict=True))
         label_loss = _mean(_label_loss, parts["labeler"], test, told)
-    if isinstance(parts.get("dynamics"), LearnedDynamics):
+    if "dynamics" in parts and not isinstance(parts["dynamics"], KnownDynamics):
         dynamics_error = _mean(partial(_dynamics_error, domain.units), parts["dynamics"], test, told)
     return SeedScore(
         seed=seed,
@@ -260,6 +260,15 @@ def _dynamics_error(units: tuple[float, ...] | None, dynamics, demonstrations: T
     return jnp.where(real, error.mean(axis=-1), 0.0).sum(axis=1) / demonstrations.lengths
 
 
+def mean_change(domain: Domain, test: Trajectories, labels: np.ndarray) -> float:
+    """The squared error of dynamics by which nothing ever moves: what that of learned ones is to be read beside."""
+    return _mean(partial(_dynamics_error, domain.units), KnownDynamics(_still), test, labels)
+
+
+def _still(states, actions):
+    return states
+
+
 def _mean(measure, part, test: Trajectories, labels: np.ndarray) -> float:
     """The mean over test demonstrations, piece by piece."""
     pieces = [slice(first, min(first + PIECE, len(test))) for first in range(0, len(test), PIECE)]
@@ -351,7 +360,7 @@ class Report:
         return spread([round(score.joint.value, 4) for score in self.algorithms[algorithm]])
 
     def dynamics(self) -> str | None:
-        """How good dynamics are that were learned, in a sentence: policies are trained in what they imagine."""
+        """How good dynamics are that were learned, in a sentence; None if none were."""
         errors = {
             algorithm: np.median(found)
             for algorithm, scores in self.algorithms.items()
@@ -359,7 +368,7 @@ class Report:
         }
         told = ", ".join(f"{algorithm} {error:.2e}" for algorithm, error in errors.items())
         what = "Dynamics were learned; squared error a step and number of a state, on test demonstrations"
-        return f"{what}: {told}." if errors else None
+        return f"{what}: {told} ({self.about['change']:.3g} if nothing moved)." if errors else None
 
     def warnings(self) -> list[str]:
         """What a reader of the figures must know, one line each."""
@@ -391,7 +400,7 @@ class Report:
     def __str__(self) -> str:
         """The report as a table: one row a seed."""
         names = [style["name"] for style in self.about["styles"]]
-        head = ["algorithm", "seed", "joint", "95 %", *names, "independent", "NLD", "KL"]
+        head = ["algorithm", "seed", "joint", "95 %", *names, "independent", "astray", "NLD", "KL"]
         rows = [head]
         for algorithm, scores in self.algorithms.items():
             for s in scores:
@@ -403,6 +412,7 @@ class Report:
                         f"{s.joint.low:.3f}-{s.joint.high:.3f}",
                         *(f"{s.by_style[name].value:.3f}" for name in names),
                         f"{s.joint_independent.value:.3f}",
+                        f"{s.astray:.3f}",
                         f"{s.nld:.2f}",
                         "-" if s.kl is None else f"{s.kl:.3f}",
                     ]
@@ -417,6 +427,7 @@ class Report:
                 f"A policy that ignores labels: joint {base['own']:.3f}, independent {base['independent']:.3f}.",
                 f"{about['rollouts']} rollouts a seed from {about['test']} test starts, in {about['environment']}.",
                 "joint: labels of the start's own demonstration; independent: labels drawn independently of the start.",
+                "astray: rollouts in which a number of the state leaves the range of all test demonstrations.",
                 f"NLD and KL per step; NLD in {about['units']}.",
                 *filter(None, [self.dynamics()]),
                 *(f"warning: {warning}" for warning in self.warnings()),

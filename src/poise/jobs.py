@@ -29,14 +29,14 @@ from .cores import use_cores
 from .domains import Domain, find_domain
 from .errors import PoiseError
 from .evaluation import check
-from .files import clear_errors
+from .files import clear_errors, make_folder
 from .joining import Place, join
 from .labeling import LabelSpace, label_all, label_space
 from .memory import fits_on_device, total_memory
 from .models import Statistics
 from .pacing import Pace, Stop
 from .program_cache import use_program_cache
-from .records import make_folder, write_config
+from .records import write_config
 from .runs import Run, load_run, seeds_of, write_result
 from .streaming import WINDOW, Stream
 from .tasks import IN_MEMORY, Task, as_style, named_domain, prepare, prepare_all

@@ -28,6 +28,7 @@ from . import storage
 from .domains.base import Scene
 from .errors import PoiseError
 from .evaluation import Checked, Report, SeedScore, Share
+from .files import make_folder
 from .inspection import Inspection
 from .labeling import LabelingFunction
 
@@ -48,6 +49,7 @@ def save(figure: Figure, path: str | Path) -> None:
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise PoiseError(f"a picture is one of {', '.join(SUFFIXES)}; got {path.name!r}: end its name in one of them")
+    make_folder(path.parent)
     storage.write_bytes(path, encode(figure, path.suffix.lower()[1:]))
 
 
@@ -297,6 +299,7 @@ def animate(states: Float[np.ndarray, "_ S"], scene: Scene, rendered: bool = Fal
 def save_animation(states: Float[np.ndarray, "_ S"], scene: Scene, path: str | Path, rendered: bool = False) -> None:
     """Writes a trajectory's stick figure, or with `rendered` the simulator's own pictures of it, as a .gif."""
     check_animation(path)
+    make_folder(Path(path).parent)
     storage.write_bytes(Path(path), animate(states, scene, rendered))
 
 

@@ -12,7 +12,6 @@ from . import config, origin, storage
 from .config import Experiment
 from .domains import DOMAINS, Domain, find_domain, integrator, plain
 from .errors import PoiseError
-from .files import clear_errors
 from .labeling import LabelingFunction, load_style
 from .trajectories import Trajectories
 
@@ -29,13 +28,6 @@ def describe(style: LabelingFunction) -> dict[str, Any]:
         "unit": style.unit,
         "source": style.source,
     }
-
-
-def make_folder(folder: Path) -> Path:
-    """The folder, made if it was not there."""
-    with clear_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def write_config(folder: Path, experiment: Experiment, styles, domain: Domain, fingerprint: str | None) -> None:

@@ -24,13 +24,14 @@ from .algorithms import Problem, find_algorithm
 from .config import Experiment
 from .domains import Domain
 from .errors import PoiseError, unknown
-from .evaluation import Checked, Report, base_rates, judge, score_seed
+from .evaluation import Checked, Report, base_rates, judge, mean_change, score_seed
+from .files import make_folder
 from .joining import Place
 from .labeling import LabelingFunction, LabelSpace, label_all, label_space, load_style
 from .losses import Parts
 from .models import Standardizer, Statistics
 from .program_cache import use_program_cache
-from .records import describe, find_path, make_folder, read_config, restore_domain, restore_style, write_config
+from .records import describe, find_path, read_config, restore_domain, restore_style, write_config
 from .rollout import environment_of, simulate
 from .tasks import check_sizes, fingerprint, load_splits, tests_made_by
 from .training import one_run, start
@@ -94,6 +95,7 @@ class Run:
         see `joining`) are evaluated by the same programs; that changes no score.
         """
         began = time.perf_counter()
+        rollouts = self.domain.rollouts if rollouts is None else rollouts
         check_draw(draw)
         self._check_styles()
         test = self.splits().test if test is None else test
@@ -113,7 +115,7 @@ class Run:
                 self.styles,
                 test,
                 labels,
-                rollouts=self.domain.rollouts if rollouts is None else rollouts,
+                rollouts=rollouts,
                 draw=draw,
                 stopped=self.stopped[i],
                 place=place,
@@ -128,6 +130,7 @@ class Run:
             "data": name or self.experiment.data,
             "test": len(test),
             "base_rate": self._base_rate(test, labels),
+            "change": mean_change(self.domain, test, labels),
             "experiment": config.to_json(self.experiment),
         }
         seconds = self.seconds + time.perf_counter() - began

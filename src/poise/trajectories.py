@@ -29,7 +29,7 @@ from .checks import (
     shape_text,
 )
 from .errors import PoiseError, unknown
-from .files import GrowingArray, Rows, clear_errors, read_folder, read_npz
+from .files import GrowingArray, Rows, clear_errors, make_folder, read_folder, read_npz
 
 Array = jax.Array | np.ndarray
 Transition = Callable[[Array, Array], Array]
@@ -132,13 +132,14 @@ class Trajectories(eqx.Module):
 
     def save(self, path: str | Path) -> None:
         """Writes what `load` reads: an .npz, or without a suffix a new folder of arrays."""
+        if Path(path).suffix not in ("", ".npz"):
+            raise PoiseError(f"trajectories are written as .npz, or without a suffix as a folder; got {path}")
+        make_folder(Path(path).parent)
         if not Path(path).suffix:
             with Writer(path) as out:
                 for piece in self.pieces():
                     out.add(piece)
             return
-        if Path(path).suffix != ".npz":
-            raise PoiseError(f"trajectories are written as .npz, or without a suffix as a folder; got {path}")
         arrays = {name: np.asarray(getattr(self, name)) for name in NAMES}
         with clear_errors(Path(path)), open(path, "wb") as file:
             np.savez_compressed(file, **arrays, **self.metadata)  # pyright: ignore[reportArgumentType]

@@ -52,7 +52,9 @@ class Domain:
     """The range that every number of an action is cut to; None when it has none."""
     styles: dict[str, LabelingFunction] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
-    """Presets of networks, training and weights."""
+    """Of networks, training and weights, where a user says nothing else."""
+    presets: tuple[str, ...] = ()
+    """The names in `config.PRESETS` that were made for it, the small one last; none when any may do."""
     rollouts: int = 4_000
     """Of a seed, to score it: as many as the paper has for basketball."""
     units: tuple[float, ...] | None = None

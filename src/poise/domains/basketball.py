@@ -110,6 +110,7 @@ BASKETBALL = Domain(
         style.name: replace(style, source=style.name)
         for style in (speed, displacement, destination, direction, curvature)
     },
+    presets=("basketball", "small"),
     units=(LENGTH, WIDTH),
     units_text="x over 94 ft, y over 50 ft",
     scene=HALF_COURT,

@@ -223,6 +223,7 @@ CHEETAH = Domain(
         for style in (speed, torso_height, back_foot_height, front_foot_height)
     },
     settings=PRESETS["cheetah"],
+    presets=("cheetah", "cheetah-small"),
     rollouts=500,
     scene=Scene(unit="m", hertz=HZ, body=stick_figure, render=render),
     skill=RUNNING,

@@ -17,8 +17,9 @@ from typing import Any
 
 from .. import plots, storage
 from ..evaluation import Checked, Report, SeedScore, Share
+from ..files import make_folder
 from ..inspection import Inspection
-from ..runs import Run, make_folder
+from ..runs import Run
 from ..tasks import IN_MEMORY
 
 ROLLOUTS = 200  # for each panel of a picture
@@ -155,11 +156,12 @@ def _seed_table(report: Report) -> str:
                     _share(score.joint),
                     *(_share(score.by_style[name]) for name in names),
                     _share(score.joint_independent),
+                    _percent(score.astray),
                     f"{score.nld:.2f}",
                     "–" if score.kl is None else f"{score.kl:.3f}",
                 ]
             )
-    head = ["algorithm", "seed", "joint", *names, "independent", "NLD", "KL"]
+    head = ["algorithm", "seed", "joint", *names, "independent", "astray", "NLD", "KL"]
     return _table([escape(word) for word in head], rows, numbers=range(2, len(head)), many=len(names) > 2)
 
 
@@ -297,6 +299,8 @@ def _reading(report: Report) -> str:
         "styles cannot be reached from some starts.",
         "Ignoring labels": f"A policy that replays the demonstration with the nearest start shows the own labels in "
         f"{_percent(base['own'])} of cases; for independent labels, chance is {_percent(base['independent'])}.",
+        "Astray": "The share of rollouts (own labels) in which some number of the state leaves the range of all test "
+        "demonstrations at some time: right or wrong, nobody moves like that.",
         "Intervals": "95 %, by Wilson's formula, for the number of distinct starts; each seed has its own dot.",
         "NLD": f"Negative log-density of the test demonstrations' actions, per step, in these units: {about['units']}. "
         "For a policy with an embedding it is the reconstruction term, to be read with KL.",
@@ -309,7 +313,7 @@ def _reading(report: Report) -> str:
         ),
     }
     if told := report.dynamics():
-        lines["Learned dynamics"] = f"{told} Policies are trained in rollouts that these dynamics imagine."
+        lines["Learned dynamics"] = told
     return "<h2>How to read this</h2>\n" + _list(lines)
 
 

@@ -13,9 +13,9 @@ from ..domains import DOMAINS
 from ..domains.basketball import BASKETBALL
 from ..domains.possessions import RIM
 from ..evaluation import Checked, spread
+from ..files import make_folder
 from ..inspection import Inspection
 from ..plots import Figure, Rings
-from ..records import make_folder
 from ..runs import Run
 from ..tasks import load_splits, load_styles
 from .grid import CHEETAH_STYLES, SETUPS, STYLES, Cell, Table

@@ -17,10 +17,10 @@ from .. import config, origin, storage
 from ..config import Experiment, Settings
 from ..domains import Domain, find_domain
 from ..errors import PoiseError
+from ..files import make_folder
 from ..jobs import train_tasks
 from ..joining import join
 from ..labeling import label_all, label_space
-from ..records import make_folder
 from ..runs import Run, load_run
 from ..tasks import Task, fingerprint, load_splits, prepare_all
 from ..trajectories import Trajectories

@@ -230,7 +230,7 @@ def origin_of(results: Results) -> dict[str, Any]:
         programs[program] = max(programs.get(program, 0.0), cell["seconds"])
     named = [cell["versions"] for cell in results.values()]
     packages = dict.fromkeys(package for versions in named for package in versions)
-    versions = {package: _joined(each[package] for each in named if package in each) for package in packages}
+    versions = {package: _joined(each.get(package, "not recorded") for each in named) for package in packages}
     return {**said, "versions": versions, "seconds": round(sum(programs.values()), 1)}
 
 
