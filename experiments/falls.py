@@ -1,4 +1,4 @@
-"""How much of the time trained Cheetahs lie on their back, by run, by what they are asked for and by seed.
+"""How much of the time Cheetahs are tilted (by over 53 degrees) or on their back, by run, class and seed.
 
 python experiments/falls.py OUT.json RUN [RUN ...]
 """
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from poise import load_run, origin, storage
-from poise.domains.cheetah import upside_down
+from poise.domains.cheetah import fallen, upside_down
 from poise.evaluation import Checked
 from poise.runs import Run, seeds_of
 
@@ -39,6 +39,7 @@ def count(run: Run) -> dict[str, list[dict[str, float]]]:
             made = run.sample_checked(ROLLOUTS, {style.name: word}, seed=seed)
             states = np.asarray(made.rollouts.states)[made.finite]
             found = {"right": float(made.right.mean()), "upside down": float(upside_down(states[:, 1:]).mean())}
+            found["tilted"] = float(fallen(states[:, 1:]).mean())
             rows.setdefault(word, []).append({**found, "believed": believed(run, seed, made, word)})
             print(seed, word, rows[word][-1])
     return rows
@@ -47,9 +48,10 @@ def count(run: Run) -> dict[str, list[dict[str, float]]]:
 def main(out: Path, folders: list[Path]) -> None:
     """Counts for each run, from held-out starts."""
     began, found = time.perf_counter(), []
-    for run in map(load_run, folders):
+    for folder in folders:
+        run = load_run(folder)
         weight = run.experiment.settings.weights.style
-        found.append({"style": run.styles[0].name, "weight": weight, "classes": count(run)})
+        found.append({"run": folder.name, "style": run.styles[0].name, "weight": weight, "classes": count(run)})
     storage.write_json(out, {"rollouts": ROLLOUTS, "runs": found, **origin.origin(time.perf_counter() - began)})
 
 

@@ -256,12 +256,14 @@ def behind(domain: str) -> str:
             inside = max(float(percent(other, "joint_inside")) for other in others if other)
             nld, floor = (statistics.median(seed["nld"] for seed in one["seeds"]) for one in (ours, others[0]))
             shares = [percent(ours, key) for key in ("joint", "joint_independent", "astray", "joint_inside")]
-            rows.append([_where(name, column), *shares, f"{inside:.1f}", f"{nld - floor:.2f}", _fooled(ours)])
-    head = ["`ctvae-style`", "right, %", "labels of others, %", "astray, %", "right and not astray, %"]
-    head += ["the best baseline's", "NLD above `ctvae`", "labeler too sure"]
+            rows.append([_where(name, column), shares[0], _worst(ours), *shares[1:]])
+            rows[-1] += [f"{inside:.1f}", f"{nld - floor:.2f}", _fooled(ours)]
+    head = ["`ctvae-style`", "right, %", "worst class, %", "labels of others, %", "astray, %"]
+    head += ["right and not astray, %", "the best baseline's", "NLD above `ctvae`", "labeler too sure"]
     note = (
-        "Medians of 5 seeds. Labels of others: asked for the labels of another demonstration than the start's. Labeler "
-        "too sure: points by which the labeler's belief is above the truth, for the style where it is most."
+        "Medians of 5 seeds. Worst class: that which is right least often when asked for. Labels of others: asked for "
+        "the labels of another demonstration than the start's. Labeler too sure: points by which the labeler's belief "
+        "is above the truth, for the style where it is most."
     )
     return f"{table(head, rows)}\n\n{note}"
 
@@ -270,6 +272,17 @@ def _where(name: str, column: str) -> str:
     """A cell in words."""
     name, words = name.removeprefix("cheetah-"), column.replace("_", " ").upper()
     return words if name == "single-styles" else f"{name.upper()} {column}"
+
+
+def _worst(cell: dict) -> str:
+    """The class that is right least often when it is asked for."""
+    by_class = {
+        (style, word): statistics.median(100 * seed["by_class"][style][word]["value"] for seed in cell["seeds"])
+        for style, words in cell["seeds"][0]["by_class"].items()
+        for word in words
+    }
+    style, word = min(by_class, key=lambda key: by_class[key])
+    return f"{word} {by_class[style, word]:.1f}" + (f" ({style})" if len(cell["seeds"][0]["by_class"]) > 1 else "")
 
 
 def _fooled(cell: dict) -> str:
@@ -314,14 +327,16 @@ def cheetah_summary() -> str:
     names = ("cheetah-single-styles", "cheetah-speed", "cheetah-joint")
     rows = main_rows(names, read("cheetah/paper")["measured"], "Cheetah, %: Poise (the paper)")
     over = {
-        run["weight"]: ", ".join(f"{100 * seed['upside down']:.0f}" for seed in run["classes"]["fast"])
+        run["weight"]: {key: _percents(run["classes"]["fast"], key) for key in ("right", "upside down")}
         for run in read("cheetah/falls")["runs"]
+        if run["style"] == "speed"
     }
     most, least = max(over), min(over)
     note = (
-        "Medians of 5 seeds, 500 rollouts each in C MuJoCo. Asked to be fast, the five policies of SPEED are upside "
-        f"down {over[most]} % of the time; with weight {least:g} of the style loss instead of {most:g} it is "
-        f"{over[least]} % ([what the weight buys and costs](docs/cheetah.md#weights))."
+        "Medians of 5 seeds, 500 rollouts each in C MuJoCo. Asked to be fast, the five policies of SPEED are right "
+        f"in {over[most]['right']} % of rollouts and upside down {over[most]['upside down']} % of the time; with "
+        f"weight {least:g} of the style loss instead of {most:g} it is {over[least]['right']} and "
+        f"{over[least]['upside down']} ([what the weight buys and costs](docs/cheetah.md#weights))."
     )
     return f"{rows}\n\n{note}"
 
@@ -378,19 +393,21 @@ def fading() -> str:
     return f"{table(head, rows)}\n\n{about}. {origin(result)}."
 
 
+def _percents(seeds: list[dict], key: str) -> str:
+    """One number a seed."""
+    return " ".join(f"{100 * seed[key]:.0f}" for seed in seeds)
+
+
 def falls() -> str:
     """How much of the time a Cheetah lies on its back."""
-    result = read("cheetah/falls")
+    result, keys = read("cheetah/falls"), ("right", "upside down", "tilted", "believed")
     rows = [
-        [
-            f"{run['weight']:g}",
-            f"{run['style']}={word}",
-            *(" ".join(f"{100 * seed[key]:.0f}" for seed in seeds) for key in seeds[0]),
-        ]
+        [run["run"], f"{run['style']}={word}", *(_percents(seeds, key) for key in keys)]
         for run in result["runs"]
         for word, seeds in run["classes"].items()
     ]
-    head = ["weight", "`ctvae-style`, five seeds", "right, %", "of the time upside down, %", "the labeler believes, %"]
+    head = ["run, five seeds", "asked for", "right, %", "of the time upside down, %", "tilted, %"]
+    head.append("the labeler believes, %")
     return f"{table(head, rows)}\n\n{result['rollouts']} rollouts each. {origin(result)}."
 
 

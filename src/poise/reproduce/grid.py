@@ -235,7 +235,8 @@ TABLES: dict[str, Table] = {
         "Cheetah: ctvae-style with the paper's weight 1, its labeler without perturbed copies",
         {style: _column(style, classes=2, plain=True) for style in CHEETAH_STYLES},
         ("ctvae-style",),
-        domain="cheetah",
+        ("joint", "joint_inside"),
+        "cheetah",
     ),
     "cheetah-weight": Table(
         "Cheetah: the weight of the style loss: style-consistency against what it costs (SPEED, 2 classes)",

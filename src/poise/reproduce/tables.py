@@ -64,7 +64,7 @@ def printed(name: str, algorithm: str, column: str, measure: str) -> dict[str, f
     """What the paper prints there: least, median, largest, mean and deviation, as far as it does."""
     if measure == "joint" and name in CONSISTENCY:
         cell = CONSISTENCY[name].get(algorithm, {}).get(column)
-    elif name in PLAIN:
+    elif measure == "joint" and name in PLAIN:
         cell = CONSISTENCY[PLAIN[name]][algorithm][column]
     elif name == "rnn":
         values = NUMBERS["rnn"][algorithm]["consistency" if measure == "joint" else "nld"]
