@@ -219,7 +219,8 @@ def paper_verdict(domain: str) -> str:
     said = "\n".join(f"- {line}" for line in tables.verdict(result["measured"], of_domain(domain)))
     sizes = {(cell["train"], cell["test"]) for cell in result["measured"].values()}
     data = ", ".join(f"{train:,} training and {test:,} test trajectories" for train, test in sorted(sizes))
-    return f"{said}\n\nFrom `results/{domain}/paper.json`: {data}, {result['hardware']}, commits {result['commit']}."
+    took = f"{result['seconds'] / 60:.0f} minutes of {result['hardware']}, all programs added up"
+    return f"{said}\n\nFrom `results/{domain}/paper.json`: {data}, {took}, commits {result['commit']}."
 
 
 STYLES = ("speed", "destination", "displacement", "direction", "curvature")
@@ -295,10 +296,11 @@ def _fooled(cell: dict) -> str:
     return f"{over[most]:.1f}" + (f" ({most})" if len(over) > 1 else "")
 
 
-def quick() -> str:
+def quick(domain: str) -> str:
     """How long a small table takes on two cores, and what it shows."""
-    result = read("basketball/paper_quick")
-    found = [c for c in result["tables"]["single-styles"] if c["algorithm"] == "ctvae-style"]
+    result = read(f"{domain}/paper_quick")
+    (cells,) = result["tables"].values()
+    found = [c for c in cells if c["algorithm"] == "ctvae-style"]
     shown = ", ".join(f"{c['column']} {c['median']:.0f}" for c in found if c["measure"] == "joint")
     return (
         f"`{result['command']}`: {result['seconds'] / 60:.1f} minutes on two cores, with one seed "
@@ -427,7 +429,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     **{f"{domain}-verdict": partial(paper_verdict, domain) for domain in SETUPS},
     "astray": astray,
     **{f"{domain}-behind": partial(behind, domain) for domain in SETUPS},
-    "paper-quick": quick,
+    **{f"{domain}-quick": partial(quick, domain) for domain in SETUPS},
     "paper-summary": paper_summary,
     "cheetah-summary": cheetah_summary,
     **{f"paper-{name}": partial(paper_table, name) for name in TABLES},
