@@ -137,7 +137,8 @@ def _consistency(report: Report) -> str:
             _seed_table(report),
             _note(
                 "In percent, with 95 % intervals. Joint: all styles right at once. Independent: joint, with labels "
-                "drawn independently of the start. NLD and KL are per step; a lower NLD is better."
+                "drawn independently of the start. Astray: beyond the range of all test demonstrations. NLD and KL are "
+                "per step; a lower NLD is better."
             ),
             _belief_table(report),
         ]
@@ -156,7 +157,7 @@ def _seed_table(report: Report) -> str:
                     _share(score.joint),
                     *(_share(score.by_style[name]) for name in names),
                     _share(score.joint_independent),
-                    _percent(score.astray),
+                    f"{100 * score.astray:.1f}",
                     f"{score.nld:.2f}",
                     "–" if score.kl is None else f"{score.kl:.3f}",
                 ]
