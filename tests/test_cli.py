@@ -356,13 +356,17 @@ def test_demos_are_written(capsys, tmp_path):
 @pytest.mark.slow
 def test_the_cheetah_is_trained_evaluated_and_drawn_by_name(capsys, tmp_path, monkeypatch):
     pytest.importorskip("dm_control", reason="the extra is missing: pip install 'poise[cheetah]'")
-    words = ("--data", "cheetah", "--count", 40, "--styles", "speed", "--algorithm", "ctvae", "--out", tmp_path / "run")
-    code, told, _ = say(capsys, "train", *words, *SMALL)
+    words = ("--data", "cheetah", "--count", 40, "--styles", "speed", "--out", tmp_path / "run", *SMALL)
+    refine = {"network.dynamics-layers": 8, "training.refine-steps": 2, "training.rounds": 1, "training.rollouts": 2}
+    more = [word for name, value in refine.items() for word in (f"--settings.{name}", value)]
+    code, _, err = say(capsys, "train", *words, *more)
     assert code == 0
+    assert "the environment of cheetah; 1 seed, steps: dynamics 4, labeler 4, policy 4, refine 2" in err
     code, told, _ = say(capsys, "evaluate", tmp_path / "run", "--rollouts", 10)
     assert code == 0
     assert "the environment of cheetah" in told
     assert json.loads((tmp_path / "run" / "report.json").read_text())["test"] == 10
+    assert "Dynamics were learned; squared error a step and number of a state" in told
     strip, moving = tmp_path / "new" / "gait.png", tmp_path / "other" / "gait.gif"
     words = ("sample", tmp_path / "run", "--style", "speed=fast", "--count", 3, "--picture", strip)
     code, told, _ = say(capsys, *words, "--animation", moving)

@@ -57,8 +57,11 @@ def test_demonstrations_of_another_size_are_not_of_the_domain():
     Domain("flat", sizes=(2, 2)).check(walks)
     with pytest.raises(PoiseError, match=r"^a state of deep is 3 numbers; got 2$"):
         Domain("deep", sizes=(3, 2)).check(walks)
-    with pytest.raises(PoiseError, match=r"^an action of deep is 1 numbers; got 2$"):
+    with pytest.raises(PoiseError, match=r"^an action of deep is 1 numbers; got 2 \(a file without 'actions' has"):
         Domain("deep", sizes=(2, 1)).check(walks)
+    wide = Trajectories(np.zeros((4, 3, 2)), np.zeros((4, 2, 5)))
+    with pytest.raises(PoiseError, match=r"^an action of deep is 1 numbers; got 5$"):
+        Domain("deep", sizes=(2, 1)).check(wide)
 
 
 @pytest.mark.parametrize("on_disk", [False, True])

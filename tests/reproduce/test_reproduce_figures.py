@@ -186,3 +186,24 @@ def test_styles_differ_in_marker_not_in_colour_alone(tmp_path):
         measure(study, style, 1, 0.1, 0.8)
     lines = [line for line in figure("noise", study).axes[0].lines if line.get_label() in grid.STYLES]
     assert len({line.get_marker() for line in lines}) == len({line.get_color() for line in lines}) == 5
+
+
+@pytest.mark.slow
+def test_a_gait_of_each_class_is_drawn_for_the_runs_that_are_there(tmp_path, monkeypatch):
+    pytest.importorskip("dm_control", reason="the extra is missing: pip install 'poise[cheetah]'")
+    small = replace(
+        grid.SETUPS["cheetah"], quick=replace(TINY, network=replace(TINY.network, decoder="markov")), few=25
+    )
+    monkeypatch.setitem(grid.SETUPS, "cheetah", small)
+    monkeypatch.setattr(figures, "GAITS", 3)
+    made = Study.open(tmp_path, seeds=1, quick=True, domain="cheetah")
+    cells = [Cell("ctvae-style", ("speed",), 2), Cell("ctvae-style", ("torso_height",), 2, longer=True)]
+    for task, cell in zip(prepare_all([cell.experiment(made.like) for cell in cells]), cells, strict=True):
+        _untrained(task).save(made.folder / "runs" / cell.name)
+    for name, asked in (
+        ("gaits", ("speed=slow", "speed=fast")),
+        ("gaits-longer", ("torso_height=low", "torso_height=high")),
+    ):
+        shown = titles(figure(name, made))
+        assert [title.split(":")[0] for title in shown if title] == list(asked)
+        assert all(title.endswith("of 3 right") for title in shown if title)

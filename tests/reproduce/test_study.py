@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from conftest import TINY
 
-from poise import DOMAINS, PRESETS, Experiment, PoiseError, reproduce
-from poise.reproduce import figures, grid, study, tables
+from poise import DOMAINS, Experiment, PoiseError, reproduce
+from poise.reproduce import grid, study, tables
 from poise.reproduce.grid import TABLES, Cell, of_domain
 from poise.reproduce.paper import CONSISTENCY
 from poise.reproduce.study import Study
@@ -233,29 +233,3 @@ def test_the_papers_numbers_of_the_cheetah_stand_beside_ours():
     said = tables.verdict(results, of_domain("cheetah"))
     assert said[0] == "cheetah-single-styles, speed: 80.0, at least 76 wanted: yes; above ctvae, 80.0: **no**"
     assert len(said) == 8
-
-
-@pytest.mark.slow
-def test_the_cheetahs_cells_are_refined_in_mujoco_scored_and_drawn(tmp_path, monkeypatch):
-    pytest.importorskip("dm_control", reason="the extra is missing: pip install 'poise[cheetah]'")
-    usual = PRESETS["cheetah-small"]
-    network = replace(usual.network, hidden=8, layers=(8,), dynamics_layers=(8,), latent=2)
-    training = replace(TINY.training, dynamics_steps=2, refine_steps=4, rounds=2, rollouts=3, widen=1.0)
-    tiny = replace(usual, network=network, training=training)
-    monkeypatch.setitem(grid.SETUPS, "cheetah", replace(grid.SETUPS["cheetah"], quick=tiny, few=25))
-    styles, table = ("speed", "torso_height"), TABLES["cheetah-single-styles"]
-    fewer = replace(table, columns={style: table.columns[style] for style in styles})
-    monkeypatch.setitem(TABLES, "cheetah-single-styles", fewer)
-    monkeypatch.setattr(figures, "GAITS", 3)
-    chosen = {"quick": True, "out": tmp_path, "algorithms": ("ctvae-style",), "progress": False}
-    files = {path.name for path in reproduce.reproduce(["cheetah-single-styles"], **chosen)}
-    assert {"tables.md", "results.json", "scores.png", "gaits.png"} <= files
-    measured = json.loads((tmp_path / "results.json").read_text())["measured"]
-    assert set(measured) == {f"ctvae-style-{style}-2" for style in styles}
-    for name, cell in measured.items():
-        (seed,) = cell["seeds"]
-        assert cell["runs_in_program"] == 2
-        assert seed["dynamics_error"] > 0
-        assert 0 <= seed["joint_inside"] <= seed["joint"] <= 1
-        told = (tmp_path / "runs" / name / "metrics.jsonl").read_text().splitlines()
-        assert [line["step"] for line in map(json.loads, told) if line["stage"] == "refine"][-1] == 4
