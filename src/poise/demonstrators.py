@@ -114,8 +114,9 @@ class Demonstrators(eqx.Module):
         storage.write_tree(path, self, {"policies": len(self), "sizes": sizes})
 
     @staticmethod
-    def load(path: Path) -> Demonstrators:
+    def load(path: str | Path) -> Demonstrators:
         """What `save` wrote."""
+        path = Path(path)
         notes = storage.read_notes(path)
         P, sizes = notes["policies"], notes["sizes"]
 
