@@ -7,24 +7,18 @@ from __future__ import annotations
 
 import sys
 
-import numpy as np
 from PIL import Image
 
 from poise import load_run
-from poise.plots import draw_gaits, save
+from poise.plots import save
+from poise.reproduce.figures import draw_gaits
 
-ROLLOUTS = 100
 SCALE, COLOURS = 0.75, 256  # lighter, and no worse to look at
 
 
 def main(path: str, folders: list[str]) -> None:
     """Draws them, and makes the file small."""
-    panels = []
-    for run in map(load_run, folders):
-        (style,), start = run.styles, np.asarray(run.starts.starts)[0].tolist()
-        asked = ({style.name: word} for word in style.classes)
-        panels += [(f"{style.name}={a[style.name]}", run.sample_checked(ROLLOUTS, a, start=start)) for a in asked]
-    save(draw_gaits(panels, run.domain.scene), path)
+    save(draw_gaits([load_run(folder) for folder in folders]), path)
     picture = Image.open(path).convert("RGB")
     smaller = picture.resize((round(SCALE * picture.width), round(SCALE * picture.height)), Image.Resampling.LANCZOS)
     smaller.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)

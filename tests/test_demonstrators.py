@@ -157,7 +157,7 @@ def test_unknown_drivers_and_solvers_are_refused(choice, line):
 
 
 def test_demonstrations_are_those_of_all_policies_in_turn(trained):
-    made = demonstrate(make_skill(), Demonstrators.load(trained[0] / "policies.safetensors"), 7, seed=0)
+    made = demonstrate(make_skill(), Demonstrators.load(str(trained[0] / "policies.safetensors")), 7, seed=0)
     assert made.metadata["policy"].tolist() == [0, 1, 2, 0, 1, 2, 0]
     assert made.metadata["target"].tolist() == [-1, 0, 1, -1, 0, 1, -1]
     last = np.asarray(made.states)[:, -1, 0]

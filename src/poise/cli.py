@@ -316,7 +316,6 @@ def sample(arguments: Sample) -> None:
     run = load_run(arguments.run, arguments.styles)
     _check_drawing(arguments, run.domain)
     words = parse_words(arguments.style, run.styles)
-    files = [path for path in (arguments.out, arguments.picture, arguments.animation) if path]
     more = {"start": arguments.start, "steps": arguments.steps, "seed": arguments.seed, "draw": arguments.draw}
     checked = run.sample_checked(arguments.count, words, **more)
     asked = [i for i, style in enumerate(run.styles) if style.name in words or not words]
@@ -326,10 +325,11 @@ def sample(arguments: Sample) -> None:
     if arguments.picture or arguments.animation:
         _draw(arguments, title, judged, run.domain.scene)
     right = {run.styles[i].name: float(checked.right[:, i].mean()) for i in asked}
+    files = [str(path) for path in (arguments.out, arguments.picture, arguments.animation) if path]
     joint, unscored = float(judged.right.all(axis=1).mean()), int((~judged.scored).any(axis=1).sum())
     if arguments.json:
-        told = {"rollouts": arguments.count, "joint": joint, "by_style": right, "unscored": unscored}
-        return _say({**told, "files": [str(path) for path in files]}, True)
+        told = {"rollouts": arguments.count, "joint": joint, "by_style": right, "unscored": unscored, "files": files}
+        return _say(told, True)
     each = f" ({', '.join(f'{name} {share:.0%}' for name, share in right.items())})" if len(right) > 1 else ""
     print(f"{arguments.count} rollouts in {run.domain.environment_text}; {joint:.0%} show {title}{each}")
     if unscored:
@@ -427,7 +427,7 @@ def demonstrators(arguments: Demonstrators) -> None:
 def demos(arguments: Demos) -> None:
     """poise demos."""
     from .domains import find_domain
-    from .files import clear_errors
+    from .files import make_folder
 
     domain = find_domain(arguments.domain)
     if domain.demonstrations is None or domain.test is None:
@@ -436,8 +436,7 @@ def demos(arguments: Demos) -> None:
     if count < 1:
         raise PoiseError(f"--count is at least 1; got {count}")
     if arguments.out:
-        with clear_errors(arguments.out):
-            arguments.out.mkdir(parents=True, exist_ok=True)
+        make_folder(arguments.out)
     made = {"train": domain.demonstrations(count, arguments.seed), "test": domain.test(count, arguments.seed)}
     sizes = {name: len(part) for name, part in made.items()}
     files = {name: str(arguments.out / f"{name}.npz") for name in made if arguments.out}

@@ -27,7 +27,7 @@ from tqdm import tqdm
 
 from . import origin, physics, ppo, storage
 from .errors import PoiseError, unknown
-from .files import clear_errors
+from .files import make_folder
 from .pacing import Pace, Stop
 from .ppo import Actor, Course, Learner, Network, Recipe, Scale
 from .program_cache import cache_folder
@@ -137,9 +137,7 @@ def train(
     With `seconds` it stops after about so long; the same call goes on from there. Writes policies.safetensors and
     demonstrators.json.
     """
-    out = Path(out)
-    with clear_errors(out):
-        out.mkdir(parents=True, exist_ok=True)
+    out = make_folder(Path(out))
     with storage.lock(out):
         learning = _Learning(skill, plan, out / "checkpoint.safetensors")
         learning.go_on(seconds, progress)

@@ -117,6 +117,13 @@ def clear_errors(path: Path) -> Iterator[None]:
         raise PoiseError(f"cannot write {path}: {error.strerror or error}") from error
 
 
+def make_folder(folder: Path) -> Path:
+    """The folder, made if it was not there."""
+    with clear_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def _read_npy(path: Path, mapped: bool) -> np.ndarray:
     try:
         return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
@@ -124,10 +131,3 @@ def _read_npy(path: Path, mapped: bool) -> np.ndarray:
         if "allow_pickle" in str(error) or "Python objects" in str(error):
             raise PoiseError(f"{path} holds Python objects; save it as numbers or with .astype(str)") from error
         raise PoiseError(f"{path} is not a readable .npy, or cut short ({type(error).__name__}: {error})") from error
-
-
-def make_folder(folder: Path) -> Path:
-    """The folder, made if it was not there."""
-    with clear_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder

@@ -301,7 +301,7 @@ def _reading(report: Report) -> str:
         "Ignoring labels": f"A policy that replays the demonstration with the nearest start shows the own labels in "
         f"{_percent(base['own'])} of cases; for independent labels, chance is {_percent(base['independent'])}.",
         "Astray": "The share of rollouts (own labels) in which some number of the state leaves the range of all test "
-        "demonstrations at some time: right or wrong, nobody moves like that.",
+        "demonstrations at some time, whether or not it shows the styles.",
         "Intervals": "95 %, by Wilson's formula, for the number of distinct starts; each seed has its own dot.",
         "NLD": f"Negative log-density of the test demonstrations' actions, per step, in these units: {about['units']}. "
         "For a policy with an embedding it is the reconstruction term, to be read with KL.",

@@ -75,15 +75,20 @@ def _speed(study: Study) -> Figure | None:
 
 
 def _gaits(longer: bool, study: Study) -> Figure | None:
-    """One rollout of each class of each style, from the same start: the first that is drawn, right or wrong."""
+    """Each class of each style."""
+    runs = [study.run(Cell("ctvae-style", (style,), 2, longer=longer)) for style in CHEETAH_STYLES]
+    found = [run for run in runs if run is not None]
+    return draw_gaits(found) if found else None
+
+
+def draw_gaits(runs: Sequence[Run]) -> Figure:
+    """One rollout of each class of each run's style, from the same start: the first that is drawn, right or wrong."""
     panels = []
-    for style in CHEETAH_STYLES:
-        run = study.run(Cell("ctvae-style", (style,), 2, longer=longer))
-        for k, name in enumerate(run.styles[0].classes if run else ()):
-            assert run is not None
-            start = np.asarray(run.starts.starts)[0].tolist()
-            panels.append((f"{style}={name}", run.sample_checked(GAITS, {style: k}, start=start)))
-    return plots.draw_gaits(panels, study.domain.scene) if panels else None
+    for run in runs:
+        (style,), start = run.styles, np.asarray(run.starts.starts)[0].tolist()
+        for k, name in enumerate(style.classes):
+            panels.append((f"{style.name}={name}", run.sample_checked(GAITS, {style.name: k}, start=start)))
+    return plots.draw_gaits(panels, runs[0].domain.scene)
 
 
 def _around_the_rim(run: Run, asked: Sequence[dict[str, int]]) -> Figure:

@@ -62,10 +62,9 @@ PLAIN = {"plain": "single-styles", "cheetah-plain": "cheetah-single-styles"}
 
 def printed(name: str, algorithm: str, column: str, measure: str) -> dict[str, float | None] | None:
     """What the paper prints there: least, median, largest, mean and deviation, as far as it does."""
-    if measure == "joint" and name in CONSISTENCY:
-        cell = CONSISTENCY[name].get(algorithm, {}).get(column)
-    elif measure == "joint" and name in PLAIN:
-        cell = CONSISTENCY[PLAIN[name]][algorithm][column]
+    like = PLAIN.get(name, name)
+    if measure == "joint" and like in CONSISTENCY:
+        cell = CONSISTENCY[like].get(algorithm, {}).get(column)
     elif name == "rnn":
         values = NUMBERS["rnn"][algorithm]["consistency" if measure == "joint" else "nld"]
         return _numbers(median=values[0]) if measure == "nld" else _numbers(values[0], values[2], values[4])
