@@ -2,7 +2,7 @@
 
     python benchmarks/labeling.py --count 1000000
 
-`measure` returns the figures; times are the best of several, because the machine may have other things to do.
+`measure` returns the results. Times are the best of several, because other processes may use the machine.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from poise import DOMAINS, Trajectories, labeling_function, parallel
-from poise.labeling import label_all
+from poise import DOMAINS, Trajectories, labeling_function
+from poise.styles import host
+from poise.styles.scoring import label_all
+from poise.system.imports import import_file
 
 BASKETBALL = DOMAINS["basketball"]
 HZ, RIM = 3.0, np.asarray([5.25, 25.0], np.float32)
@@ -28,12 +30,12 @@ CORES = os.cpu_count() or 1
 
 
 def players(count: int, made: int = 50_000) -> Trajectories:
-    """So many players: simulated ones again and again, each time moved a little."""
+    """Simulated players, repeated up to this count, each copy moved a little."""
     assert BASKETBALL.demonstrations is not None
     demonstrations = BASKETBALL.demonstrations(min(made, count), 0)
     states, actions = (np.resize(x, (count, *x.shape[1:])) for x in (demonstrations.states, demonstrations.actions))
     states += np.random.default_rng(0).normal(size=(count, 1, 2)).astype(np.float32)
-    return Trajectories.trusted(states, actions, np.resize(demonstrations.lengths, count))
+    return Trajectories.unchecked(states, actions, np.resize(demonstrations.lengths, count))
 
 
 def angles(vectors: np.ndarray) -> np.ndarray:
@@ -48,7 +50,7 @@ def turning(states: np.ndarray, actions: np.ndarray) -> float:
 
 
 def roaming(states: np.ndarray, actions: np.ndarray) -> float:
-    """A style in NumPy, about 50 µs: the distance from a place on the path to the farthest other one, on average."""
+    """A style in NumPy, about 50 µs per trajectory: the mean distance from a point of the path to the farthest one."""
     return float(np.mean([np.linalg.norm(states - state, axis=-1).max() for state in states[::2]]))
 
 
@@ -72,9 +74,9 @@ def seconds(call: Callable[[], object], repeats: int = 1) -> float:
 
 
 def peak_memory(call: Callable[[], object]) -> int | None:
-    """The bytes of memory that a call takes beyond what the process has already; None where it cannot be told."""
+    """The bytes of memory that a call takes beyond those of the process; None where they cannot be measured."""
     try:
-        ctypes.CDLL(None).malloc_trim(0)  # what was freed must not be taken again unseen
+        ctypes.CDLL(None).malloc_trim(0)  # memory that was freed must not be reused uncounted
         Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
         before = _memory("VmRSS")
         call()
@@ -89,14 +91,14 @@ def _memory(name: str) -> int:
 
 
 def read(data: Trajectories) -> None:
-    """Nothing but a pass over all bytes of states and actions, with all cores."""
+    """Reads all bytes of states and actions once, with all cores."""
     parts = [part for x in (data.states, data.actions) for part in np.array_split(np.asarray(x), 4 * CORES)]
     with ThreadPoolExecutor(CORES) as pool:
         list(pool.map(np.add.reduce, [part.reshape(-1) for part in parts]))
 
 
 def measure_traced(count: int) -> dict:
-    """Five traced styles to labels in memory, with and without compilation, and what merely reading would take."""
+    """Labels by five traced styles, with and without compilation, and the time to read the data only."""
     data = players(count)
     styles = [style.fit(data[:10_000]) for style in BASKETBALL.styles.values()]
     size = np.asarray(data.states).nbytes + np.asarray(data.actions).nbytes
@@ -118,20 +120,20 @@ def measure_traced(count: int) -> dict:
 
 
 def measure_host(count: int) -> dict:
-    """A style in NumPy, in one process and in as many as there are cores; starting them is part of it."""
+    """A style in NumPy, in one process and in one per core, the start of the processes included."""
     data = players(count)
-    module = parallel.import_file(Path(__file__))  # a function of __main__ could not be found by other processes
+    module = import_file(Path(__file__))  # other processes could not find a function of __main__
     style = labeling_function(module.roaming)
-    worth, times = parallel.WORTH_A_POOL, {}
+    worth, times = host.WORTH_A_POOL, {}
     for name, limit in (("one_process_seconds", float("inf")), ("all_cores_seconds", -1.0)):
-        parallel.WORTH_A_POOL = limit
+        host.WORTH_A_POOL = limit
         times[name] = seconds(lambda: style.scores(data), repeats=2)
-    parallel.WORTH_A_POOL = worth
+    host.WORTH_A_POOL = worth
     return {"trajectories": count, **times, "speedup": times["one_process_seconds"] / times["all_cores_seconds"]}
 
 
 def measure_one_by_one(count: int) -> dict:
-    """The five styles in NumPy, a trajectory at a time, as published code has it."""
+    """The five styles in NumPy, one trajectory at a time, as in the published code."""
     data = players(count)
     rows = list(zip(np.asarray(data.states), np.asarray(data.actions), strict=True))
     taken = seconds(lambda: [[f(*row) for f in ONE_BY_ONE.values()] for row in rows], repeats=3)
@@ -139,15 +141,20 @@ def measure_one_by_one(count: int) -> dict:
 
 
 def measure(count: int = 1_000_000) -> dict:
-    """All figures."""
+    """All results."""
     traced, single = measure_traced(count), measure_one_by_one(min(count, 2_000))
     times_faster = single["seconds_per_trajectory"] * count / traced["warm_seconds"]
-    host = measure_host(min(count, 100_000))
-    return {"cores": CORES, "traced": traced, "host": host, "one_by_one": {**single, "traced_is_faster": times_faster}}
+    in_numpy = measure_host(min(count, 100_000))
+    return {
+        "cores": CORES,
+        "traced": traced,
+        "host": in_numpy,
+        "one_by_one": {**single, "traced_is_faster": times_faster},
+    }
 
 
 def main() -> None:
-    """Measure and print."""
+    """Prints the results."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--count", type=int, default=1_000_000, help="trajectories to label (default: %(default)s)")
     print(json.dumps(measure(parser.parse_args().count), indent=2))

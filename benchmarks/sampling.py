@@ -1,10 +1,10 @@
-"""How fast a trained policy answers: one rollout, one step of an actor, and many rollouts; basketball at paper sizes.
+"""Latency and throughput of a trained policy: one rollout, one step of an actor, many rollouts; the paper's sizes.
 
     python benchmarks/sampling.py
-    python benchmarks/sampling.py --eager      (and the same rollouts by PyTorch, a step at a time)
+    python benchmarks/sampling.py --eager      (also the same rollouts in PyTorch, one step at a time)
 
-`measure` returns the figures: medians of several calls, all of them warm. Weights make no difference to them, so the
-run is hardly trained.
+`measure` returns the results: medians of several calls after a first one. The weights do not matter, so the run is
+hardly trained.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import jax
 import numpy as np
 
 import poise
-from poise.training import one_run
+from poise.training.state import one_run
 
 STYLE = {"speed": "slow", "destination": "near"}
 COUNTS = (1, 100, 4_000, 100_000)
+SETTINGS = poise.PRESETS["basketball"]
 
 
 def make_run(count: int = 500) -> poise.Run:
     """A ctvae-style run at the paper's sizes after two steps of training."""
-    settings = poise.PRESETS["basketball"]
-    training = replace(settings.training, policy_steps=2, labeler_steps=2)
-    return poise.train("ctvae-style", settings=replace(settings, training=training), count=count, progress=False)
+    training = replace(SETTINGS.training, policy_steps=2, labeler_steps=2)
+    return poise.train("ctvae-style", settings=replace(SETTINGS, training=training), count=count, progress=False)
 
 
 def seconds(call: Callable[[], object], enough: float = 2.0, most: int = 1_000) -> np.ndarray:
-    """The times of warm calls: at least three, and more until there are enough seconds or calls."""
+    """The times of calls after a first one: at least three, and more until there are enough seconds or calls."""
     call()
     times = []
     while len(times) < 3 or (sum(times) < enough and len(times) < most):
@@ -64,14 +64,14 @@ def measure_step(run: poise.Run, count: int | None = None) -> dict[str, float]:
 
 
 def measure_rollouts(run: poise.Run, counts: Sequence[int] = COUNTS) -> dict[str, float]:
-    """Rollouts per second, by how many are asked for at a time."""
+    """Rollouts per second, by the number that is requested at a time."""
     return {str(n): n / float(np.median(seconds(lambda n=n: run.sample(n, STYLE)))) for n in counts}
 
 
 def measure_eager(run: poise.Run, counts: Sequence[int] = COUNTS[:3]) -> dict[str, float]:
-    """The same by PyTorch, eagerly, one step after the other."""
+    """The same in eager PyTorch, one step at a time."""
     import torch
-    from eager import Policy
+    from eager_networks import Policy
 
     parts = jax.tree.map(np.asarray, one_run(run.parts, run.best))
     policy, latent, width = Policy(parts["policy"], "whole"), parts["policy"].latent, parts["policy"].space.width
@@ -91,11 +91,11 @@ def measure_eager(run: poise.Run, counts: Sequence[int] = COUNTS[:3]) -> dict[st
 
 
 def measure(counts: Sequence[int] = COUNTS, eager: bool = False) -> dict:
-    """All figures."""
+    """All results."""
     run = make_run()
     return {
         "steps": run.starts.steps,
-        "hidden": run.experiment.settings.network.hidden,
+        "hidden": SETTINGS.network.hidden,
         "device": str(jax.devices()[0]),
         "sample_one": measure_sample(run),
         "actor_step": measure_step(run),
@@ -106,9 +106,9 @@ def measure(counts: Sequence[int] = COUNTS, eager: bool = False) -> dict:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Prints the results."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--eager", action="store_true", help="also by PyTorch, which must be there")
+    parser.add_argument("--eager", action="store_true", help="also in PyTorch, which must be installed")
     print(json.dumps(measure(eager=parser.parse_args().eager), indent=2))
 
 

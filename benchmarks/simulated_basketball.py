@@ -1,4 +1,4 @@
-"""How close simulated possessions come to real tracking data, and how fast they are made.
+"""How close simulated players come to real tracking data, and how fast they are made.
 
     python benchmarks/simulated_basketball.py --real players_test.npz
 
@@ -18,22 +18,23 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from poise import DOMAINS, Trajectories, origin, storage
-from poise.domains.possessions import HZ, RIM, simulate_possessions
+from poise import DOMAINS, Trajectories
+from poise.domains.basketball_simulator import HZ, RIM, simulate_possessions
+from poise.system import provenance, storage
 
 ROOT = Path(__file__).resolve().parents[1]
 QUANTILES = (5, 25, 50, 75, 95)
 STYLES = ("speed", "displacement", "destination", "curvature", "direction")
 UNITS = {
     "speed": "mean speed (ft/s)", "displacement": "displacement (ft)", "destination": "final distance to the rim (ft)",
-    "curvature": "curvature: mean turn a step (rad)", "direction": "direction of the displacement (rad)",
+    "curvature": "curvature: mean turn per step (rad)", "direction": "direction of the displacement (rad)",
     "step_speed": "speed of a step (ft/s)", "step_acceleration": "acceleration of a step (ft/s²)",
     "start": "first distance to the rim (ft)",
 }  # fmt: skip
 
 
 def score(states: np.ndarray) -> dict[str, np.ndarray]:
-    """Each score of every trajectory (the `step_` ones: of every step)."""
+    """Every score per trajectory (scores named `step_`: per step)."""
     steps = np.diff(states.astype(np.float64), axis=1)
     demonstrations = Trajectories(states)
     return {
@@ -145,7 +146,7 @@ def draw(simulated: np.ndarray, real: np.ndarray | None, path: Path) -> None:
 
 def main() -> None:
     """Generate, compare, write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--real", type=Path, help="npz of real trajectories: `states` [N, T + 1, 2], `scale` to feet")
     parser.add_argument("--count", type=int, default=50_000, help="trajectories to simulate (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
@@ -158,7 +159,7 @@ def main() -> None:
     if args.real:
         with np.load(args.real) as data:
             real = data["states"] * data["scale"]
-    result = compare(simulated, real) | {"count": args.count, "seed": args.seed} | origin.origin(seconds)
+    result = compare(simulated, real) | {"count": args.count, "seed": args.seed} | provenance.provenance(seconds)
     (ROOT / "results/basketball").mkdir(parents=True, exist_ok=True)
     storage.write_json(ROOT / "results/basketball/simulated.json", result)
     draw(simulated, real, ROOT / "docs/images/simulated_basketball.png")

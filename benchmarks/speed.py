@@ -1,9 +1,9 @@
-"""Everything that is measured about speed, in one command; results/speed/<hardware>.json keeps it.
+"""Measures speed, in one command, and writes results/speed/<hardware>.json.
 
     make bench                                        all sections, on this machine
-    python benchmarks/speed.py --sections step        some of them; the others stay as they were measured last
+    python benchmarks/speed.py --sections step        some of them; the others keep their last results
 
-Each measurement is saved at once, so an interrupted benchmark loses nothing. `page.py` draws it.
+Each measurement is saved at once, so an interrupted benchmark loses nothing. `page.py` draws the results.
 """
 
 from __future__ import annotations
@@ -24,17 +24,12 @@ import jax
 import numpy as np
 import tyro
 from steps import CHEETAH, Shape, Work, build, machine, measure, name_of
+from time_to_style import time_to_style
 
 import poise
-from poise import origin, storage
-from poise.algorithms import Problem, find_algorithm
-from poise.config import PRESETS, Experiment, Settings
-from poise.evaluation import check
-from poise.labeling import label_all, label_space
-from poise.models import Statistics
-from poise.tasks import prepare
-from poise.training import Data, fit, one_run, start
-from poise.widening import label_sets, widened
+from poise.config import PRESETS
+from poise.system import provenance, storage
+from poise.training.state import one_run, start
 
 MAIN = Shape()
 PAIRS = 7
@@ -69,9 +64,9 @@ class Arguments:
     """Which of: step, pairs, labeling, sampling, streaming, start, style."""
     out: Path = Path("results/speed")
     rows: int | None = None
-    """Only so many shapes of a step, beginning with the most important."""
+    """Only this many shapes of a step, the most important first."""
     baseline: bool = True
-    """Whether eager PyTorch is measured beside (it must be installed)."""
+    """Whether eager PyTorch is measured as well (it must be installed)."""
     missing: bool = False
     """Only shapes that were never measured on this hardware, at whatever commit."""
 
@@ -85,9 +80,11 @@ def main(arguments: Arguments) -> None:
 
     def save(**more: Any) -> None:
         seconds = time.perf_counter() - began
-        found = {key: {**value, "commit": origin.commit()} for key, value in more.items() if key != "rows"}
+        found = {key: {**value, "commit": provenance.commit()} for key, value in more.items() if key != "rows"}
         rows = {"rows": more["rows"]} if "rows" in more else {}
-        result.update({"machine": machine(), "load": os.getloadavg()[0], **rows, **found, **origin.origin(seconds)})
+        result.update(
+            {"machine": machine(), "load": os.getloadavg()[0], **rows, **found, **provenance.provenance(seconds)}
+        )
         storage.write_json(path, result)
 
     for section in arguments.sections:
@@ -99,16 +96,16 @@ def main(arguments: Arguments) -> None:
 
 def file_name() -> str:
     """The hardware as a file's name."""
-    return re.sub(r"\W+", "-", origin.hardware().lower()).strip("-")
+    return re.sub(r"\W+", "-", provenance.hardware().lower()).strip("-")
 
 
 Save = Callable[..., None]
 
 
 def step(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
-    """One optimiser step, for many shapes, and eager PyTorch beside each shape of one run."""
+    """One optimiser step for many shapes, and of eager PyTorch for each shape of one run."""
     shapes = (ON_CPU if jax.default_backend() == "cpu" else ON_GPU)[: arguments.rows]
-    commit = origin.commit() or ""
+    commit = provenance.commit() or ""
     rows = {row["name"]: row for row in result["rows"]}
     for shape in shapes:
         known = rows.get(name_of(shape), {}).get("commit")
@@ -134,7 +131,7 @@ print(json.dumps({name}(build(Shape(**json.loads(sys.argv[1]))))))
 
 
 def in_its_own_process(name: str, shape: Shape, **environment: str) -> dict[str, Any]:
-    """`eager` or `measure` of a shape, undisturbed by what this process has begun."""
+    """`eager` or `measure` of a shape in a new process, undisturbed by this one."""
     words = [sys.executable, "-c", ALONE.format(name=name), json.dumps(asdict(shape))]
     given = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", **environment}
     done = subprocess.run(words, cwd=Path(__file__).parent, env=given, capture_output=True, text=True, check=True)
@@ -142,12 +139,12 @@ def in_its_own_process(name: str, shape: Shape, **environment: str) -> dict[str,
 
 
 def eager_in_its_own_process(shape: Shape) -> dict[str, float | None]:
-    """`eager`, undisturbed: the threads of JAX's devices would slow PyTorch down, to our advantage."""
+    """`eager` in a new process: the threads of JAX's devices would slow PyTorch down, to our advantage."""
     return in_its_own_process("eager", replace(shape, runs=1), POISE_CORES="1")
 
 
 def pairs(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
-    """One style step of Poise and of eager PyTorch in turn, several times: how much of their ratio is chance."""
+    """One style step of Poise and of eager PyTorch in turn, several times: the spread of their ratio."""
     ours, theirs = [], []
     for _ in range(PAIRS if arguments.baseline else 0):
         ours.append(in_its_own_process("measure", MAIN)["ms_per_step"])
@@ -157,15 +154,15 @@ def pairs(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
 
 
 def eager(work: Work) -> dict[str, float | None]:
-    """Milliseconds of the same step in eager PyTorch: as the published loop goes, and at its best."""
+    """Milliseconds of the same step in eager PyTorch: with the published loop, and with whole sequences."""
     try:
         import eager as torch_baseline
-    except (ImportError, SystemExit):  # PyTorch is not here
+        from eager_losses import Work as torch_work  # noqa: N813
+    except (ImportError, SystemExit):  # PyTorch is not installed
         return {"baseline_ms": None, "baseline_whole_ms": None}
-    algorithm, settings = find_algorithm(work.shape.algorithm, work.domain), work.shape.settings
-    stage = next(one for one in algorithm.stages if one.name == work.shape.stage)
-    parts = one_run(start(algorithm, work.problem, np.arange(1)).parts, 0)
-    given = torch_baseline.Work(parts, stage, settings, work.demonstrations, work.labels)
+    stage, settings = work.algorithm.stage(work.shape.stage), work.shape.settings
+    parts = one_run(start(work.algorithm, work.problem, np.arange(1)).parts, 0)
+    given = torch_work(parts, stage, settings, work.demonstrations, work.labels)
     device = "cpu" if jax.default_backend() == "cpu" else "cuda"
     few = {"warmup": 2, "count": 3, "repeats": 3} if work.shape.steps > 100 else {}
     times = {
@@ -176,24 +173,24 @@ def eager(work: Work) -> dict[str, float | None]:
 
 
 def labeling(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
-    """Five traced styles over a million trajectories, and functions of NumPy."""
+    """Five traced styles over a million trajectories, and NumPy styles."""
     import labeling as section
 
     save(labeling=_shown(section.measure()))
 
 
 def sampling(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
-    """Rollouts a second, and the latency of one rollout and of one step, in a process that only samples."""
+    """Rollouts per second, and the latency of one rollout and of one step, in a process that only samples."""
     script = Path(__file__).with_name("sampling.py")
     words = [sys.executable, str(script), *(["--eager"] if arguments.baseline else [])]
-    given = {**os.environ, "POISE_CORES": "1"}  # as after `load_run`: cores are no devices
+    given = {**os.environ, "POISE_CORES": "1"}  # one device, as after `load_run`
     done = subprocess.run(words, env=given, capture_output=True, text=True, check=True)
     save(sampling=_shown(json.loads(done.stdout)))
 
 
 def streaming(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
-    """Five million trajectories on disk: labelled, streamed and trained on, with the memory that it takes."""
-    script = Path(__file__).with_name("streaming.py")  # in a process of its own: its memory is what is measured
+    """Five million trajectories on disk: labelled, streamed and trained on, in seconds and memory."""
+    script = Path(__file__).with_name("streaming.py")  # in a new process, whose memory is measured
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
     save(streaming=_shown(json.loads(done.stdout)))
 
@@ -203,14 +200,15 @@ import time
 began = time.perf_counter()
 from dataclasses import replace
 import poise
-from poise import PRESETS, jobs
-fit = jobs.fit
+from poise import PRESETS
+from poise.runs import train as training
+fit = training.fit
 def watched(*given, **more):
     for now in fit(*given, **more):
         if now.losses:
             print(now.stage, time.perf_counter() - began)
         yield now
-jobs.fit = watched
+training.fit = watched
 settings = PRESETS["basketball"]
 short = replace(settings.training, policy_steps=1, labeler_steps=1, chunk=1)
 poise.train("ctvae-style", styles=["destination"], settings=replace(settings, training=short), progress=False)
@@ -218,7 +216,7 @@ poise.train("ctvae-style", styles=["destination"], settings=replace(settings, tr
 
 
 def start_up(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
-    """Seconds from the start of Python to the first trained step, with an empty cache of programs and a full one."""
+    """Seconds from the start of Python to the first trained step, with an empty and with a full compile cache."""
     starts = []
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "POISE_PROGRAM_CACHE": folder}
@@ -247,47 +245,6 @@ def style(arguments: Arguments, result: dict[str, Any], save: Save) -> None:
     cpu = jax.default_backend() == "cpu"
     settings = PRESETS["small" if cpu else "basketball"]
     save(style=_shown(time_to_style(settings, goal=0.95)))
-
-
-def time_to_style(settings: Settings, goal: float, every: int = 250) -> dict[str, Any]:
-    """Trains ctvae-style on simulated players, and looks every so many steps."""
-    settings = replace(settings, training=replace(settings.training, chunk=every))
-    task = prepare(Experiment(styles=("destination",), settings=settings))
-    splits, domain, algorithm = task.splits, task.domain, task.algorithm
-    problem = Problem(Statistics.of(splits.train), label_space(task.styles), settings.network, domain)
-    validation = label_all(task.styles, splits.validation)
-    starts = splits.validation[:1000]
-    began, looking, seen = time.perf_counter(), 0.0, []
-    wide = Data.of(
-        *widened(
-            splits.train,
-            task.labels[None],
-            domain,
-            lambda copies: np.stack(label_sets([task.styles], copies)),
-            settings.training.widen,
-        )
-    )
-    data = Data.of(splits.train, task.labels), Data.of(splits.validation, validation)
-    for now in fit(algorithm, start(algorithm, problem, np.arange(1)), *data, settings, wide=wide):
-        if now.stage != "policy" or not now.losses:
-            continue
-        jax.block_until_ready(now.state.step)
-        paused = time.perf_counter()
-        right = check(
-            one_run(now.state.parts, 0), domain, task.styles, starts, validation[:1000], jax.random.key(0)
-        ).right
-        looking += time.perf_counter() - paused
-        seen.append([now.step, round(paused - began - looking, 2), round(float(right.mean()), 4)])
-        if seen[-1][2] >= goal:
-            break
-    reached = seen[-1][1] if seen[-1][2] >= goal else None
-    return {
-        "goal": goal,
-        "seconds": reached,
-        "hidden": settings.network.hidden,
-        "seen": seen,
-        "compilation": "included",
-    }
 
 
 def _shown(found: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Milliseconds of one optimiser step of a stage, for many shapes, with the floor that the hardware sets.
 
 The floor is the larger of two times: the step's arithmetic at the rate of a large product, and its unavoidable memory
-traffic at the rate of a large copy, both measured here. The length of the chain of dependent products is told beside
-it: no product of a chain can begin before the one before it has ended.
+traffic at the rate of a large copy, both measured here. The length of the chain of dependent products is
+reported as well: no product of a chain can begin before the one before it has ended.
 """
 
 from __future__ import annotations
@@ -18,24 +18,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from poise.algorithms import Problem, find_algorithm
-from poise.axis import Axis
+from poise.algorithms import Algorithm, Problem, find_algorithm, fit_to_domain
 from poise.config import PRESETS, Settings
-from poise.cores import use_cores
+from poise.data.batches import Data
+from poise.data.trajectories import Trajectories
 from poise.domains import Domain, find_domain
-from poise.labeling import Categories, LabelSpace, label_all, label_space
 from poise.models import Statistics
 from poise.models.layers import on_cpu
-from poise.training import Data, Each, Turn, begin, compile_stage, start
-from poise.trajectories import Trajectories
+from poise.styles.label_spaces import Categories, LabelSpace
+from poise.styles.labeling_functions import label_space
+from poise.styles.scoring import label_all
+from poise.system.devices import use_cpu_devices
+from poise.training.run_axis import Axis
+from poise.training.stages import Optimisation, Turn, begin, compile_stage
+from poise.training.state import PerRun, start
 
 DEMONSTRATIONS = 8_192
-use_cores()
+use_cpu_devices()
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What one step works on; the defaults are the paper's for basketball."""
+    """The shape of one step; the defaults are the paper's for basketball."""
 
     algorithm: str = "ctvae-style"
     stage: str = "policy"
@@ -60,13 +64,18 @@ CHEETAH = Shape(preset="cheetah", batch=16, steps=200, hidden=200)
 
 @dataclass(frozen=True)
 class Work:
-    """All that training of a shape needs."""
+    """Everything that a step of a shape needs."""
 
     shape: Shape
     domain: Domain
     problem: Problem
     demonstrations: Trajectories
     labels: np.ndarray
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The shape's algorithm as it is trained in the domain."""
+        return fit_to_domain(find_algorithm(self.shape.algorithm), self.domain)
 
 
 def build(shape: Shape) -> Work:
@@ -94,21 +103,20 @@ def build(shape: Shape) -> Work:
 def measure(work: Work, least: int = 10, seconds: float = 2.0, repeats: int = 3) -> dict[str, Any]:
     """One row of results: compilation, and the best of several repeats of many steps."""
     shape, settings = work.shape, work.shape.settings
-    algorithm = find_algorithm(shape.algorithm, work.domain)
-    stage = next(one for one in algorithm.stages if one.name == shape.stage)
+    algorithm, stage = work.algorithm, work.algorithm.stage(shape.stage)
     order = [Turn(stage, 0, settings.training.steps(stage.name))]
     state = begin(start(algorithm, work.problem, np.arange(shape.runs)), order, 0, settings.training)
     axis = Axis.over(shape.runs, None if on_cpu() else jax.local_devices()[:1], batch=shape.batch)
     arrays, static = eqx.partition(state, eqx.is_array)
     data = Data.of(work.demonstrations, work.labels)
-    data, checked = axis.share((data, data.rows(np.arange(2))))  # validation costs little here: it is no part of a step
-    each, arrays = axis.fill((Each.alike(shape.runs, settings), arrays))
-    run = compile_stage(stage, settings, axis, static)
+    data, few = axis.share((data, data.rows(np.arange(2))))  # validation is not part of a step: two rows suffice
+    each, arrays = axis.fill((PerRun.equal(shape.runs, settings), arrays))
+    run = compile_stage(stage, Optimisation.of(stage, settings.training), axis, static)
 
     def steps(count: int) -> float:
         nonlocal arrays
         began = time.perf_counter()
-        arrays, losses, _ = run((data, checked, jnp.asarray(count), each), arrays)
+        arrays, losses, _ = run((data, few, jnp.asarray(count), each), arrays)
         jax.block_until_ready((arrays, losses))
         return time.perf_counter() - began
 
@@ -138,7 +146,7 @@ def measure(work: Work, least: int = 10, seconds: float = 2.0, repeats: int = 3)
 
 
 def name_of(shape: Shape) -> str:
-    """A row's name: what sets it apart."""
+    """A unique name of a shape."""
     return (
         f"{shape.algorithm} {shape.stage} {shape.preset} r{shape.runs} b{shape.batch} T{shape.steps} "
         f"h{shape.hidden} s{shape.styles}"
@@ -188,10 +196,8 @@ def floor_of(work: Work) -> dict[str, float]:
 
 
 def _parts_of(work: Work) -> Any:
-    algorithm = find_algorithm(work.shape.algorithm, work.domain)
-    stage = next(one for one in algorithm.stages if one.name == work.shape.stage)
-    parts = eqx.filter_eval_shape(lambda: algorithm.build(work.problem, jax.random.key(0)))
-    return [parts[name] for name in stage.trains]
+    parts = eqx.filter_eval_shape(lambda: work.algorithm.build(work.problem, jax.random.key(0)))
+    return [parts[name] for name in work.algorithm.stage(work.shape.stage).trains]
 
 
 @cache

@@ -25,13 +25,13 @@ def play(actor, position, frames):
     return np.stack(positions)
 
 
-def feet_a_second(positions):
-    """The mean speed; there are three frames a second."""
+def feet_per_second(positions):
+    """The mean speed; there are three frames per second."""
     return 3.0 * np.linalg.norm(np.diff(positions, axis=0), axis=-1).mean()
 
 
 def main(settings=SETTINGS, count=10_000, frames=24):
-    """Trains a policy, then plays: a slow player, who is told to hurry on the way."""
+    """Trains a policy, then plays: a slow player, whose dial is turned to fast on the way."""
     run = poise.train("ctvae-style", "basketball", ["speed", "destination"], settings=settings, count=count)
     actor = run.actor({"speed": "slow", "destination": "near"})
     began = time.perf_counter()
@@ -39,12 +39,11 @@ def main(settings=SETTINGS, count=10_000, frames=24):
     actor.dial({"speed": "fast"})  # what the player has done so far is not forgotten
     fast = play(actor, slow[-1], frames // 2)
     each = (time.perf_counter() - began) / frames
-    print(
-        f"slow: {feet_a_second(slow):.1f} ft/s, then fast: {feet_a_second(fast):.1f} ft/s; {1e3 * each:.2f} ms a frame"
-    )
+    print(f"slow: {feet_per_second(slow):.1f} ft/s, then fast: {feet_per_second(fast):.1f} ft/s")
+    print(f"{1e3 * each:.2f} ms per frame")
 
-    team = run.actor({"speed": "fast"}, count=5)  # five players as one call a frame
-    print(f"a fast team: {feet_a_second(play(team, np.tile([30.0, 25.0], (5, 1)), frames)):.1f} ft/s")
+    team = run.actor({"speed": "fast"}, count=5)  # five players in one call per frame
+    print(f"a fast team: {feet_per_second(play(team, np.tile([30.0, 25.0], (5, 1)), frames)):.1f} ft/s")
 
 
 if __name__ == "__main__":

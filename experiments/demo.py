@@ -1,4 +1,4 @@
-"""Keeps a demo's figures: turns its report.json into results/basketball/demo.json, or another file.
+"""Keeps a demo's results: turns its report.json into results/basketball/demo.json, or another file.
 
 make demo && python experiments/demo.py
 poise demo cheetah && python experiments/demo.py demo-cheetah/report.json results/cheetah/demo.json
@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from poise import storage
+from poise.system import storage
 
 KEPT = ("base_rate", "units", "rollouts", "command", "commit", "hardware", "versions", "seconds")
 
 
 def main(report: Path = Path("demo/report.json"), out: Path = Path("results/basketball/demo.json")) -> None:
-    """Writes one cell an algorithm; the paper has no such experiment on simulated data."""
-    told = json.loads(report.read_text())
-    styles = told["styles"]
+    """Writes one cell per algorithm; the paper has no such experiment."""
+    found = json.loads(report.read_text())
+    styles = found["styles"]
     cells = [
         {
             "algorithm": name,
@@ -26,12 +26,13 @@ def main(report: Path = Path("demo/report.json"), out: Path = Path("results/bask
             "classes": len(styles[0]["classes"]),
             "seeds": [seed["joint"] for seed in scores["seeds"]],
             **scores["joint"],
+            "in_range": [seed["joint_in_range"] for seed in scores["seeds"]],
             "nld": float(np.median([seed["nld"] for seed in scores["seeds"]]).round(4)),
             "paper": None,
         }
-        for name, scores in told["algorithms"].items()
+        for name, scores in found["algorithms"].items()
     ]
-    storage.write_json(out, {"cells": cells, **{name: told[name] for name in KEPT}})
+    storage.write_json(out, {"cells": cells, **{name: found[name] for name in KEPT}})
 
 
 if __name__ == "__main__":

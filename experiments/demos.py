@@ -1,4 +1,4 @@
-"""How long the Cheetah's demonstrations take to be made on this machine.
+"""How long it takes to make the Cheetah's demonstrations on this machine.
 
 python experiments/demos.py OUT.json
 """
@@ -10,19 +10,19 @@ import sys
 import time
 from pathlib import Path
 
-from poise import origin, storage
-from poise.demonstrators import VARIABLE
 from poise.domains.cheetah import CHEETAH
+from poise.domains.demonstrators.demonstrations import VARIABLE
+from poise.system import provenance, storage
 
 
 def main(out: Path) -> None:
-    """Makes those of seed 0, as `poise demos cheetah` does, and keeps none."""
+    """Makes the demonstrations of seed 0 as `poise demos cheetah` does, keeps none, and writes the results."""
     os.environ[VARIABLE] = ""
     began, count = time.perf_counter(), CHEETAH.count
     assert CHEETAH.demonstrations is not None
     assert CHEETAH.test is not None
     made = {name: len(make(count, 0)) for name, make in (("train", CHEETAH.demonstrations), ("test", CHEETAH.test))}
-    result = {**made, **origin.origin(time.perf_counter() - began)}
+    result = {**made, **provenance.provenance(time.perf_counter() - began)}
     storage.write_json(out, result)
     print(result)
 

@@ -1,8 +1,8 @@
-"""The foundation's figure: DESTINATION with 3 quantile classes on real tracking data, 5 seeds, beside the paper's.
+"""DESTINATION with 3 quantile classes on real tracking data, 5 seeds, next to the paper's numbers.
 
     python experiments/destination.py --data players_train.npz --test players_test.npz
 
-Writes results/basketball/destination.json: one cell an algorithm, with every seed's value.
+Writes results/basketball/destination.json: one cell per algorithm, with the value of every seed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 import tyro
 
 import poise
-from poise import origin, storage
-from poise.evaluation import spread
+from poise.evaluation.report import spread
+from poise.system import provenance, storage
 
 # [min, median, max] of 5 seeds: the paper's tables of single styles with 3 classes, and of RNN policies
 PAPER = {
@@ -40,7 +40,7 @@ class Arguments:
     """Steps of the policy's stage; the domain's preset if not given."""
     out: Path = Path("results/basketball/destination.json")
     runs: Path = Path("runs/destination")
-    """Where the runs are kept, so that an interrupted experiment goes on."""
+    """Where the runs are kept, so that an interrupted experiment continues."""
 
 
 def main(arguments: Arguments) -> None:
@@ -77,7 +77,7 @@ def main(arguments: Arguments) -> None:
                 "nld": spread([round(score.nld, 4) for score in scores])["median"],
                 "paper": {"min": low, "median": median, "max": high},
                 "seconds": round(run.seconds, 1),
-                "independent": [round(score.joint_independent.value, 4) for score in scores],
+                "joint_shuffled": [round(score.joint_shuffled.value, 4) for score in scores],
             }
         )
         result = {
@@ -87,7 +87,7 @@ def main(arguments: Arguments) -> None:
             "rollouts": report.about["rollouts"],
         }
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        storage.write_json(arguments.out, {**result, **origin.origin(time.perf_counter() - began)})
+        storage.write_json(arguments.out, {**result, **provenance.provenance(time.perf_counter() - began)})
 
 
 if __name__ == "__main__":

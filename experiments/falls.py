@@ -1,4 +1,4 @@
-"""How much of the time Cheetahs are tilted (by over 53 degrees) or on their back, by run, class and seed.
+"""How much of the time the Cheetah is tilted (by over 53 degrees) or upside down, by run, class and seed.
 
 python experiments/falls.py OUT.json RUN [RUN ...]
 """
@@ -14,45 +14,46 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from poise import load_run, origin, storage
+from poise import Run, ScoredRollouts, load_run
 from poise.domains.cheetah import fallen, upside_down
-from poise.evaluation import Checked
-from poise.runs import Run, seeds_of
+from poise.system import provenance, storage
 
 ROLLOUTS = 200
 
 
-def believed(run: Run, seed: int, made: Checked, word: str) -> float:
-    """The share of rollouts that the labeler takes for what was asked for."""
-    place = seeds_of(run.experiment).index(seed)
+def labeler_estimate(run: Run, seed: int, scored: ScoredRollouts, word: str) -> float:
+    """The share of rollouts that have the requested class by the labeler's estimate."""
+    place = run.seeds.index(seed)
     labeler = jax.tree.map(lambda x: x[place] if eqx.is_array(x) else x, run.parts["labeler"])
-    decided = labeler.space.decide(labeler(jax.tree.map(jnp.asarray, made.rollouts)))
+    decided = labeler.space.decide(labeler(jax.tree.map(jnp.asarray, scored.rollouts)))
     return float((np.asarray(decided)[:, 0] == run.styles[0].index(word)).mean())
 
 
 def count(run: Run) -> dict[str, list[dict[str, float]]]:
-    """For each class that is asked for, and each seed: rollouts that are right, steps on its back, what is believed."""
+    """Per requested class and seed: the share of right rollouts, of steps upside down or tilted, and the estimate."""
     rows: dict[str, list[dict[str, float]]] = {}
     (style,) = run.styles
-    for seed in seeds_of(run.experiment):
+    for seed in run.seeds:
         for word in style.classes:
-            made = run.sample_checked(ROLLOUTS, {style.name: word}, seed=seed)
-            states = np.asarray(made.rollouts.states)[made.finite]
-            found = {"right": float(made.right.mean()), "upside down": float(upside_down(states[:, 1:]).mean())}
+            scored = run.sample_scored(ROLLOUTS, {style.name: word}, seed=seed)
+            states = np.asarray(scored.rollouts.states)[scored.finite]
+            found = {"right": float(scored.right.mean()), "upside down": float(upside_down(states[:, 1:]).mean())}
             found["tilted"] = float(fallen(states[:, 1:]).mean())
-            rows.setdefault(word, []).append({**found, "believed": believed(run, seed, made, word)})
+            rows.setdefault(word, []).append({**found, "labeler_estimate": labeler_estimate(run, seed, scored, word)})
             print(seed, word, rows[word][-1])
     return rows
 
 
 def main(out: Path, folders: list[Path]) -> None:
-    """Counts for each run, from held-out starts."""
+    """Counts for each run, from held-out starts, and writes the results."""
     began, found = time.perf_counter(), []
     for folder in folders:
         run = load_run(folder)
-        weight = run.experiment.settings.weights.style
-        found.append({"run": folder.name, "style": run.styles[0].name, "weight": weight, "classes": count(run)})
-    storage.write_json(out, {"rollouts": ROLLOUTS, "runs": found, **origin.origin(time.perf_counter() - began)})
+        settings = run.experiment.settings
+        assert settings is not None
+        about = {"run": folder.name, "style": run.styles[0].name, "weight": settings.weights.style}
+        found.append({**about, "classes": count(run)})
+    storage.write_json(out, {"rollouts": ROLLOUTS, "runs": found, **provenance.provenance(time.perf_counter() - began)})
 
 
 if __name__ == "__main__":

@@ -8,16 +8,17 @@ from itertools import product
 from pathlib import Path
 
 import poise
-from poise.plots import draw_rollouts, save
+from poise.figures.canvas import save
+from poise.figures.rollouts import draw_rollouts
 
 START = (29.0, 25.0)  # the top of the three-point arc
 
 
 def main(folder: str, path: str) -> None:
-    """Draws slow and fast, near and far, from the same start."""
+    """Draws rollouts for slow and fast, near and far, from the same start."""
     run = poise.load_run(folder)
     panels = [
-        (f"{speed}, {destination}", run.sample_checked(40, {"speed": speed, "destination": destination}, start=START))
+        (f"{speed}, {destination}", run.sample_scored(40, {"speed": speed, "destination": destination}, start=START))
         for destination, speed in product(("near", "far"), ("slow", "fast"))
     ]
     save(draw_rollouts(panels, run.domain.scene, columns=4), Path(path))

@@ -8,28 +8,68 @@ import logging
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
+from pathlib import Path
+from typing import Any
 
-import jax
-import jaxtyping
-import numpy as np
-import pytest
+SHARED = "POISE_TEST_FOLDER"
+SIMPLE_CODE = "--xla_cpu_use_fusion_emitters=false"  # compiles in half the time, to slower code
 
-SHARED = "POISE_TEST_PROGRAMS"
-os.environ.setdefault("POISE_PROGRAM_CACHE", "")  # the cache of users, not of tests
-os.environ.setdefault("POISE_DEMONSTRATIONS", "")
-os.environ.setdefault("POISE_CORES", "1")  # pytest keeps the cores busy; tests of several devices say so
-jax.config.update("jax_disable_most_optimizations", True)  # tests compile much and compute little
-if SHARED not in os.environ:  # the first process, which starts the others: what one compiles all of them have
-    os.environ[SHARED] = tempfile.mkdtemp()
-    atexit.register(shutil.rmtree, os.environ[SHARED], ignore_errors=True)
-jax.config.update("jax_compilation_cache_dir", os.environ[SHARED])
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+def share_folder() -> None:
+    """Lets all test processes, and the programs that tests start, share what one of them compiles.
+
+    Only the first process does it; it starts the others. Tests compile much and compute little.
+    """
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {SIMPLE_CODE}".strip()
+    check = [sys.executable, "-c", "import jax; jax.devices()"]
+    known = subprocess.run(check, env={**os.environ, "XLA_FLAGS": flags}, capture_output=True).returncode == 0
+    os.environ |= {
+        SHARED: str(folder),
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        "JAX_COMPILATION_CACHE_DIR": str(folder / "programs"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        **({"XLA_FLAGS": flags} if known else {}),
+    }
+    os.environ.setdefault("POISE_PROGRAM_CACHE", "")  # the cache of users, not of tests
+    os.environ.setdefault("POISE_DEMONSTRATIONS", str(folder / "demonstrations"))
+    os.environ.setdefault("POISE_TRUST", str(folder / "trust"))
+    os.environ.setdefault("POISE_CORES", "1")  # pytest keeps the cores busy; tests of several devices set it
+
+
+if SHARED not in os.environ:
+    share_folder()
+
+import jax  # noqa: E402  (after the variables that it reads)
+import jaxtyping  # noqa: E402
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+
 jaxtyping.install_import_hook("poise", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
 import poise  # noqa: E402  (after the hook)
 from poise.config import Network, Settings, Training  # noqa: E402
+from poise.training import fit  # noqa: E402
+from poise.training.stages import compile_stage  # noqa: E402
+
+compiled: dict[Any, Any] = {}
+
+
+def compile_once(stage, optimisation, axis, static):
+    """Tests train the same tiny stages again and again: what was traced once in this process is used again."""
+    leaves, tree = jax.tree.flatten(static)
+    key = stage, optimisation, axis, tree, tuple(leaves)
+    if key not in compiled:
+        compiled[key] = compile_stage(stage, optimisation, axis, static)
+    return compiled[key]
+
+
+setattr(fit, "compile_stage", compile_once)  # noqa: B010
 
 TINY = Settings(
     network=Network(hidden=8, layers=(8,), dynamics_layers=(8,)),
@@ -75,8 +115,8 @@ def interruptible():
 @pytest.fixture(scope="session")
 def opengl() -> None:
     """Skips a test where MuJoCo cannot render."""
-    from poise import rendering
     from poise.domains import cheetah
+    from poise.domains.mujoco import rendering
 
     try:
         rendering.Renderer(cheetah.model()).close()

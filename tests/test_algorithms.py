@@ -1,7 +1,8 @@
-"""Contracts that every row of the table keeps."""
+"""The table of algorithms: contracts that every row keeps, and what rows of one's own must keep."""
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,151 +11,235 @@ import numpy as np
 import pytest
 from conftest import TINY
 
-from poise import ALGORITHMS, DOMAINS, PoiseError, Trajectories, Weights, losses, storage
-from poise.algorithms import Problem, find_algorithm, register
+from poise import ALGORITHMS, DOMAINS, Algorithm, PoiseError, Stage, Trajectories, Weights, losses
+from poise import algorithms as table
+from poise.algorithms import DYNAMICS, Problem, find_algorithm, fit_to_domain, register
+from poise.data.batches import Batch, Data
 from poise.domains import Domain
-from poise.labeling import Categories, LabelSpace, label_all, label_space
-from poise.losses import Batch
 from poise.models import KnownDynamics, Policy, Statistics
-from poise.rollout import environment_of
-from poise.training import Data, fit, losses_of, one_run, start, turns
+from poise.rollouts.simulate import find_environment
+from poise.styles.label_spaces import Categories, LabelSpace
+from poise.styles.labeling_functions import label_space
+from poise.styles.scoring import label_all
+from poise.system import storage
+from poise.training.fit import Sources, fit
+from poise.training.stages import losses_of, turns
+from poise.training.state import PerRun, State, one_run, start
 
 BASKETBALL = DOMAINS["basketball"]
-NO_DYNAMICS = Domain("elsewhere", styles=BASKETBALL.styles)  # so that dynamics are learned too
+NO_DYNAMICS = Domain("elsewhere", styles=BASKETBALL.styles)  # so that dynamics are learned, too
+REFINED = replace(TINY, training=replace(TINY.training, refine_steps=4, rounds=2))
+LEARNED = {name: fit_to_domain(algorithm, NO_DYNAMICS) for name, algorithm in ALGORITHMS.items()}
 
 
 @pytest.fixture(scope="module")
-def walked(walks):
+def problem(walks) -> Problem:
     styles = [BASKETBALL.styles[name].fit(walks) for name in ("speed", "direction")]
-    return Problem(Statistics.of(walks), label_space(styles), TINY.network, NO_DYNAMICS), label_all(styles, walks)
+    return Problem(Statistics.of(walks), label_space(styles), TINY.network, NO_DYNAMICS)
 
 
-REFINED = replace(TINY, training=replace(TINY.training, refine_steps=4, rounds=2))
+@pytest.fixture(scope="module")
+def data(walks) -> Data:
+    styles = [BASKETBALL.styles[name].fit(walks) for name in ("speed", "direction")]
+    return Data.of(walks, label_all(styles, walks))
 
 
-def stacked(data: Data) -> Data:
-    """Demonstrations in place of the rollouts of two runs."""
-    return jax.tree.map(lambda x: jnp.stack([x[:4]] * 2), data)
+def arrays_of(part: Any) -> list[np.ndarray]:
+    return [np.array(x) for x in jax.tree.leaves(part) if hasattr(x, "dtype")]
 
 
-def values(part):
-    return [np.asarray(x) for x in jax.tree.leaves(part) if hasattr(x, "dtype")]
+def sources_of(data: Data) -> Sources:
+    """Demonstrations, also in place of the rollouts of two runs."""
+    return Sources(data, collect=lambda *_: jax.tree.map(lambda x: jnp.stack([x[:4]] * 2), data))
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_only_named_parts_move_and_standardisation_never_does(name, walks, walked):
-    problem, labels = walked
-    algorithm = find_algorithm(name, NO_DYNAMICS)
-    state = start(algorithm, problem, np.arange(2))
-    data = Data.of(walks, labels)
-    before = jax.tree.map(lambda x: np.asarray(x), {k: values(v) for k, v in state.parts.items()})
-    seen = set()
-    order = turns(algorithm, REFINED.training)
-    for now in fit(algorithm, state, data, data, REFINED, collect=lambda *_: stacked(data)):
-        after = {k: values(v) for k, v in now.state.parts.items()}
-        stage = order[now.number].stage
-        if now.step == now.last:
-            moved = {
-                k for k in after if any(not np.array_equal(a, b) for a, b in zip(before[k], after[k], strict=True))
-            }
-            assert moved == set(stage.trains), stage.name
-            before = jax.tree.map(np.array, after)
-            seen.add(stage.name)
-    assert seen == {stage.name for stage in algorithm.stages}
-    for part in now.state.parts.values():
-        for standard in (
-            x for x in jax.tree.leaves(part, is_leaf=lambda x: isinstance(x, Statistics)) if isinstance(x, Statistics)
-        ):
-            np.testing.assert_array_equal(standard.action.mean[0], problem.statistics.action.mean)
+@dataclass
+class Trained:
+    """A row of the table, trained once for all contracts: two runs, every stage for a few steps."""
+
+    algorithm: Algorithm
+    last: State
+    moved: dict[str, list[set[str]]] = field(default_factory=dict)
+    """By stage, the parts that changed in each of its turns."""
+    traces: list[tuple[str, str]] = field(default_factory=list)
+    """The stage and name of a term, each time that it was traced."""
+    cut: tuple[State, int] | None = None
+    """A state in the middle of the policy's stage, and the number of its turn."""
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_every_loss_has_a_weight_and_every_stage_a_number_of_steps(name, walks, walked):
-    problem, labels = walked
-    algorithm = find_algorithm(name, NO_DYNAMICS)
-    parts = algorithm.build(problem, jax.random.key(0))
-    assert isinstance(parts["policy"], Policy)
-    for stage in algorithm.stages:
-        assert set(stage.trains) <= set(parts)
-        assert REFINED.training.steps(stage.name) > 0
-        named = losses_of(stage, parts, Batch(walks.arrays, labels), jax.random.key(0))
-        assert set(named) <= set(Weights().by_name())
-
-
-def test_every_weight_is_of_some_loss(walks, walked):
-    problem, labels = walked
-    named = set()
-    for name in ALGORITHMS:
-        algorithm = find_algorithm(name, NO_DYNAMICS)
-        parts = algorithm.build(problem, jax.random.key(0))
-        for stage in algorithm.stages:
-            named |= set(losses_of(stage, parts, Batch(walks.arrays, labels), jax.random.key(0)))
-    assert named == set(Weights().by_name())
-
-
-def test_the_same_part_starts_alike_in_every_algorithm(walked):
-    problem, _ = walked
-    one, other = (
-        find_algorithm(n, NO_DYNAMICS).build(problem, jax.random.key(3))["policy"] for n in ("ctvae", "ctvae-style")
-    )
-    for a, b in zip(values(one), values(other), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_every_row_is_traced_once_a_stage_resumes_exactly_and_comes_back_from_disk(name, walks, walked, tmp_path):
-    problem, labels = walked
-    traces = []
+@pytest.fixture(scope="module", params=ALGORITHMS)
+def trained(request, problem, data) -> Trained:
+    algorithm = LEARNED[request.param]
+    made = Trained(algorithm, start(algorithm, problem, np.arange(2)))
 
     def counting(stage, term):
         def counted(parts, batch, key):
-            traces.append((stage.name, term.__name__))
+            made.traces.append((stage.name, term.__name__))
             return term(parts, batch, key)
 
         return counted
 
-    algorithm = find_algorithm(name, NO_DYNAMICS)
-    stages = tuple(replace(s, terms=tuple(counting(s, t) for t in s.terms)) for s in algorithm.stages)
-    algorithm = replace(algorithm, stages=stages)
-    data, saved = Data.of(walks, labels), {}
-    more = {"collect": lambda *_: stacked(data)}
-    for now in fit(algorithm, start(algorithm, problem, np.arange(2)), data, data, REFINED, **more):
-        if now.stage == "policy" and now.step == 2 and now.losses:  # in the middle of the last stage
-            storage.write_tree(tmp_path / "cut", now.state, {})
-            saved |= {"like": jax.tree.map(lambda x: x, now.state), "turn": now.number}
-    whole, once = now.state, len(traces)
-    assert {stage for stage, _ in traces} == {stage.name for stage in stages}
-    assert max(Counter(traces).values()) <= 4
-    resumed = storage.read_tree(tmp_path / "cut", eqx.filter_eval_shape(lambda: saved["like"]))
-    *_, last = fit(algorithm, resumed, data, data, REFINED, turn=saved["turn"], **more)
-    for one, other in zip(values(whole.parts), values(last.state.parts), strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert len(traces) - once <= once
-    storage.write_tree(tmp_path / "parts", whole.parts, {})
-    for one, other in zip(values(whole.parts), values(storage.read_tree(tmp_path / "parts", whole.parts)), strict=True):
+    for stage in algorithm.stages:
+        algorithm = algorithm.with_stage(replace(stage, terms=tuple(counting(stage, term) for term in stage.terms)))
+    made.algorithm = algorithm
+    order, before = turns(algorithm, REFINED.training), made.last.parts
+    before = {name: arrays_of(part) for name, part in before.items()}
+    for now in fit(algorithm, made.last, sources_of(data), data, REFINED):
+        if now.stage == "policy" and now.step == 2 and now.losses and made.cut is None:
+            made.cut = jax.tree.map(lambda x: jnp.array(x) if eqx.is_array(x) else x, now.state), now.turn
+        if now.step == now.last:
+            after = {name: arrays_of(part) for name, part in now.state.parts.items()}
+            moved = {k for k in after if any((a != b).any() for a, b in zip(before[k], after[k], strict=True))}
+            made.moved.setdefault(order[now.turn].stage.name, []).append(moved)
+            made.last, before = now.state, after
+    return made
+
+
+def test_every_stage_moves_the_parts_that_it_names_and_no_others(trained):
+    assert set(trained.moved) == {stage.name for stage in trained.algorithm.stages}
+    for stage in trained.algorithm.stages:
+        assert all(moved == set(stage.trains) for moved in trained.moved[stage.name]), stage.name
+
+
+def test_standardisation_never_moves(trained, problem):
+    leaves = jax.tree.leaves(trained.last.parts, is_leaf=lambda x: isinstance(x, Statistics))
+    found = [x for x in leaves if isinstance(x, Statistics)]
+    assert found
+    for statistics in found:
+        for standard, expected in zip(arrays_of(statistics), arrays_of(problem.statistics), strict=True):
+            np.testing.assert_array_equal(standard[0], expected)
+
+
+def test_a_stage_is_traced_once_for_all_its_turns(trained):
+    assert {stage for stage, _ in trained.traces} == {stage.name for stage in trained.algorithm.stages}
+    assert max(Counter(trained.traces).values()) <= 4  # of them one for its memory, and two for validation
+
+
+def test_a_resumed_run_ends_exactly_as_one_that_was_not_interrupted(trained, data, tmp_path):
+    state, turn = trained.cut
+    storage.write_tree(tmp_path / "cut", state, {})
+    resumed = storage.read_tree(tmp_path / "cut", eqx.filter_eval_shape(lambda: state))
+    *_, last = fit(trained.algorithm, resumed, sources_of(data), data, REFINED, turn=turn)
+    for one, other in zip(arrays_of(trained.last.parts), arrays_of(last.state.parts), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_known_dynamics_are_not_trained(walks):
-    algorithm = find_algorithm("ctvae-style", BASKETBALL)
-    styles = [BASKETBALL.styles["speed"].fit(walks)]
-    problem = Problem(Statistics.of(walks), label_space(styles), TINY.network, BASKETBALL)
-    data = Data.of(walks, label_all(styles, walks))
-    stages = {now.stage for now in fit(algorithm, start(algorithm, problem, np.arange(1)), data, data, TINY)}
-    assert stages == {"labeler", "policy"}
+def test_trained_parts_come_back_from_a_file(trained, tmp_path):
+    parts = trained.last.parts
+    storage.write_tree(tmp_path / "parts", parts, {})
+    for one, other in zip(arrays_of(parts), arrays_of(storage.read_tree(tmp_path / "parts", parts)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def names_of_losses(algorithm: Algorithm, problem: Problem, data: Data) -> dict[str, set[str]]:
+    """By stage, the names of its losses, found without computing them."""
+    parts = eqx.filter_eval_shape(algorithm.build, problem, jax.random.key(0))
+    batch = Batch(data.demonstrations, data.labels)
+    return {
+        stage.name: set(eqx.filter_eval_shape(losses_of, stage, parts, batch, jax.random.key(0)))
+        for stage in algorithm.stages
+    }
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_loss_has_a_weight_and_every_stage_a_number_of_steps(name, problem, data):
+    for stage, named in names_of_losses(LEARNED[name], problem, data).items():
+        assert REFINED.training.steps(stage) > 0
+        assert named <= set(Weights().by_name())
+
+
+def test_every_weight_is_of_some_loss(problem, data):
+    found = [names_of_losses(algorithm, problem, data) for algorithm in LEARNED.values()]
+    assert set().union(*(named for stages in found for named in stages.values())) == set(Weights().by_name())
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_has_a_policy(name, problem):
+    assert isinstance(LEARNED[name].build(problem, jax.random.key(0))["policy"], Policy)
+
+
+def test_the_same_part_starts_alike_in_every_algorithm(problem):
+    one, other = (LEARNED[name].build(problem, jax.random.key(3))["policy"] for name in ("ctvae", "ctvae-style"))
+    for a, b in zip(arrays_of(one), arrays_of(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_known_dynamics_are_not_trained(problem, data):
+    algorithm = Algorithm({"policy": table.rnn, **table.MODELS}, (DYNAMICS, table.IMITATE, table.REFINE))
+    state = start(algorithm, replace(problem, domain=BASKETBALL), np.arange(2))
+    assert {now.stage for now in fit(algorithm, state, sources_of(data), data, REFINED)} == {"policy"}
+
+
+def test_dynamics_are_learned_where_nothing_else_can_take_a_step():
+    assert fit_to_domain(ALGORITHMS["ctvae"], BASKETBALL) is ALGORITHMS["ctvae"]
+    assert [stage.name for stage in LEARNED["ctvae"].stages] == ["dynamics", "policy"]
+    assert LEARNED["ctvae-style"] is ALGORITHMS["ctvae-style"]
 
 
 def test_an_unknown_algorithm_gets_a_suggestion():
     with pytest.raises(PoiseError, match="unknown algorithm 'ctvae-sytle'; did you mean 'ctvae-style'"):
-        find_algorithm("ctvae-sytle", BASKETBALL)
+        find_algorithm("ctvae-sytle")
+
+
+def test_an_algorithm_is_found_by_name_or_in_a_file(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("from poise import ALGORITHMS\n\nMINE = ALGORITHMS['ctvae']\nnumber = 3\n")
+    assert find_algorithm("ctvae") is ALGORITHMS["ctvae"]
+    assert find_algorithm(f"{file}:MINE") is ALGORITHMS["ctvae"]
+    with pytest.raises(PoiseError, match=r"mine\.py:number is not a poise\.Algorithm but int"):
+        find_algorithm(f"{file}:number")
+    with pytest.raises(PoiseError, match=r"unknown name in .*mine\.py 'MIEN'; did you mean 'MINE'"):
+        find_algorithm(f"{file}:MIEN")
 
 
 def test_a_name_is_registered_once():
-    with pytest.raises(PoiseError, match="already"):
+    with pytest.raises(PoiseError, match="there is an algorithm 'ctvae' already; choose another name"):
         register("ctvae", ALGORITHMS["ctvae"])
 
 
-def there_and_back(count: int) -> tuple[Trajectories, np.ndarray]:
+def test_two_stages_of_one_name_are_refused():
+    with pytest.raises(PoiseError, match="two stages are named 'policy'"):
+        Algorithm({"policy": table.ctvae}, (table.IMITATE, replace(table.IMITATE, l2=1.0)))
+
+
+def test_a_stage_that_trains_a_part_that_is_not_there_is_refused():
+    stage = replace(table.IMITATE, trains=("policy", "labelr"))
+    with pytest.raises(PoiseError, match="unknown part that stage 'policy' trains: 'labelr'; did you mean 'labeler'"):
+        Algorithm({"policy": table.ctvae, "labeler": table.labeler}, (stage,))
+
+
+@pytest.mark.parametrize(
+    ("stages", "before"),
+    [
+        ((table.IMITATE, table.LABELER, table.REFINE), "'labeler'"),
+        ((table.REFINE, table.IMITATE), "None"),
+        ((table.LABELER, table.REFINE), "'labeler'"),
+    ],
+)
+def test_a_stage_alternates_only_with_the_one_right_before_it(stages, before):
+    with pytest.raises(PoiseError, match=f"'refine' alternates with 'policy', .* there is {before}"):
+        Algorithm({"policy": table.ctvae, **table.MODELS}, stages)
+
+
+def test_a_stage_that_collects_may_not_train_the_policy():
+    with pytest.raises(PoiseError, match="stage 'mine' collects rollouts of the policy, so it must not train"):
+        Stage("mine", trains=("dynamics", "policy"), terms=(losses.dynamics,), collects=True)
+
+
+def test_a_stage_takes_the_place_of_the_one_that_has_its_name():
+    parent = ALGORITHMS["ctvae-style"]
+    policy = replace(parent.stage("policy"), l2=0.5)
+    child = parent.with_stage(policy)
+    assert [stage.name for stage in child.stages] == [stage.name for stage in parent.stages]
+    assert child.stage("policy") is policy
+    assert child.stage("labeler") is parent.stage("labeler")
+    assert parent.stage("policy").l2 == 0
+    for change in (lambda: parent.stage("polcy"), lambda: parent.with_stage(replace(policy, name="polcy"))):
+        with pytest.raises(PoiseError, match="unknown stage 'polcy'; did you mean 'policy'"):
+            change()
+
+
+def left_and_right(count: int) -> tuple[Trajectories, np.ndarray]:
     """Straight walks to the left or to the right, at many speeds; the label is the direction."""
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, size=(count, 1))
@@ -164,89 +249,76 @@ def there_and_back(count: int) -> tuple[Trajectories, np.ndarray]:
     return Trajectories(states, actions), labels.astype(np.int32)
 
 
-def trained(algorithm, demonstrations, labels, domain=BASKETBALL, classes=2, **network):
-    """Parts after some hundred steps, and the progress of each chunk of the last stage."""
+def train_longer(algorithm, demonstrations, labels, domain=BASKETBALL, weights=None, **network):
+    """The progress of each chunk in some hundred steps; `weights` are those of a loss in several runs, by its name."""
     sizes = replace(TINY.network, hidden=16, layers=(16,), dynamics_layers=(32,), latent=2, free_bits=0.1, **network)
     training = replace(TINY.training, policy_steps=400, dynamics_steps=400, batch=64, learning_rate=1e-2, chunk=100)
     settings = replace(TINY, network=sizes, training=training)
-    problem = Problem(Statistics.of(demonstrations), LabelSpace((Categories(classes),)), sizes, domain)
-    data = Data.of(demonstrations, labels)
-    steps = [now for now in fit(algorithm, start(algorithm, problem, np.arange(1)), data, data, settings) if now.losses]
-    return one_run(steps[-1].state.parts, 0), steps
+    problem = Problem(Statistics.of(demonstrations), LabelSpace((Categories(2),)), sizes, domain)
+    data, weights = Data.of(demonstrations, labels), weights or {}
+    runs = max(map(len, weights.values()), default=1)
+    per_run = PerRun.equal(runs, settings)
+    per_run = per_run._replace(weights={**per_run.weights, **{name: jnp.asarray(w) for name, w in weights.items()}})
+    state = start(algorithm, problem, np.zeros(runs, int))
+    return [now for now in fit(algorithm, state, Sources(data), data, settings, per_run=per_run) if now.losses]
 
 
-def told_from_embedding(parts, demonstrations, labels) -> float:
-    """How often a line through embeddings, drawn as the decoder reads them, tells the label."""
+def accuracy_from_embedding(parts, demonstrations, labels) -> float:
+    """How often a linear classifier finds the label in embeddings that are drawn as the decoder reads them."""
     embedding = parts["policy"].encode(demonstrations.arrays, labels)
     z = np.asarray(embedding.draw(jax.random.normal(jax.random.key(0), embedding.mean.shape)))
-    known = np.concatenate([z, np.ones((len(z), 1))], axis=1)
-    line = np.linalg.lstsq(known, 2.0 * labels[:, 0] - 1, rcond=None)[0]
-    return float(np.mean((known @ line > 0) == (labels[:, 0] == 1)))
+    inputs = np.concatenate([z, np.ones((len(z), 1))], axis=1)
+    line = np.linalg.lstsq(inputs, 2.0 * labels[:, 0] - 1, rcond=None)[0]
+    return float(np.mean((inputs @ line > 0) == (labels[:, 0] == 1)))
 
 
-def test_the_adversary_cannot_tell_the_label_from_the_embedding():
-    walks, labels = there_and_back(400)
-    informed = replace(ALGORITHMS["ctvae-info"], stages=ALGORITHMS["ctvae"].stages)  # no adversary learns in it
-    parts, steps = trained(ALGORITHMS["ctvae-info"], walks, labels, decoder="markov")
-    freely = trained(informed, walks, labels, decoder="markov")[0]
-    assert told_from_embedding(freely, walks, labels) > 0.75
-    assert told_from_embedding(parts, walks, labels) < 0.65
-    assert steps[-1].validation["information"][0] > 0.9 * np.log(2)
-
-
-def test_the_encoder_goes_against_the_adversary():
-    walks, labels = there_and_back(50)
-    algorithm, batch = ALGORITHMS["ctvae-info"], Batch(walks.arrays, labels)
-    problem = Problem(Statistics.of(walks), LabelSpace((Categories(2),)), TINY.network, BASKETBALL)
-    parts = algorithm.build(problem, jax.random.key(0))
-
-    def information(policy, adversary):
-        return losses.information({"policy": policy, "adversary": adversary}, batch, jax.random.key(1))["information"]
-
-    def after(step):
-        gradient = eqx.filter_grad(lambda both: information(*both))((parts["policy"], parts["adversary"]))
-        one, other = (
-            eqx.apply_updates(part, jax.tree.map(lambda g: -step * g, back))
-            for part, back in zip((parts["policy"], parts["adversary"]), gradient, strict=True)
-        )
-        return float(information(one, parts["adversary"])), float(information(parts["policy"], other))
-
-    now = float(information(parts["policy"], parts["adversary"]))
-    encoder, adversary = after(0.1)
-    assert encoder > now > adversary
+def test_with_an_adversary_the_embedding_does_not_hold_the_label():
+    walks, labels = left_and_right(400)
+    weights = {"information": [1.0, 0.0]}  # the second run has no adversary
+    *_, last = train_longer(ALGORITHMS["ctvae-info"], walks, labels, weights=weights, decoder="markov")
+    informed, free = (one_run(last.state.parts, i) for i in range(2))
+    assert accuracy_from_embedding(free, walks, labels) > 0.75
+    assert accuracy_from_embedding(informed, walks, labels) < 0.65
+    assert last.validation["information"][0] > 0.9 * np.log(2)
 
 
 def test_mutual_information_rises():
-    walks, labels = there_and_back(400)
-    _, steps = trained(ALGORITHMS["ctvae-mi"], walks, labels)
-    seen = [float(now.validation["mutual"][0]) for now in steps if now.stage == "policy"]
-    assert np.log(2) - seen[-1] > 0.6  # of at most log 2 = 0.69 nats
-    assert "labeler" in steps[-1].state.parts  # the posterior, learned beside the policy
+    walks, labels = left_and_right(400)
+    chunks = train_longer(ALGORITHMS["ctvae-mi"], walks, labels)
+    found = [float(now.validation["mutual"][0]) for now in chunks if now.stage == "policy"]
+    assert np.log(2) - found[-1] > 0.6  # of at most log 2 = 0.69 nats
+    assert "labeler" in chunks[-1].state.parts  # the posterior, which is trained together with the policy
 
 
-@pytest.mark.parametrize("name", [name for name, row in ALGORITHMS.items() if "dynamics" in row.parts])
-def test_gaussian_dynamics_recover_a_known_noise(name):
+def test_gaussian_dynamics_recover_a_known_noise():
     random = np.random.default_rng(0)
     actions = random.normal(size=(300, 6, 2))
     noise = np.asarray([0.1, 0.5]) * random.normal(size=actions.shape)
     states = np.concatenate([np.zeros((300, 1, 2)), (actions + noise).cumsum(axis=1)], axis=1)
-    walks = Trajectories(states, actions)
-    algorithm = find_algorithm(name, NO_DYNAMICS)
-    only = replace(algorithm, stages=tuple(stage for stage in algorithm.stages if stage.name == "dynamics"))
-    parts, _ = trained(only, walks, np.zeros((300, 1), np.int32), NO_DYNAMICS, dynamics="gaussian")
-    dynamics, start_at = parts["dynamics"], jax.numpy.zeros((2000, 2))
-    drawn = dynamics.step(start_at, start_at + 0.5, jax.random.normal(jax.random.key(0), (2000, 2)))
+    only = Algorithm({"dynamics": table.dynamics}, (DYNAMICS,))
+    labels = np.zeros((300, 1), np.int32)
+    *_, last = train_longer(only, Trajectories(states, actions), labels, NO_DYNAMICS, dynamics="gaussian")
+    dynamics, at = one_run(last.state.parts, 0)["dynamics"], jnp.zeros((2000, 2))
+    drawn = dynamics.step(at, at + 0.5, jax.random.normal(jax.random.key(0), (2000, 2)))
     np.testing.assert_allclose(np.std(drawn, axis=0), [0.1, 0.5], rtol=0.15)
     np.testing.assert_allclose(np.mean(drawn, axis=0), [0.5, 0.5], atol=0.1)
 
 
-def test_learned_dynamics_are_never_the_judge_of_a_domain_that_knows_better():
-    domain, learned = DOMAINS["basketball"], KnownDynamics(lambda state, action: state)
-    assert environment_of(domain, {"dynamics": learned}) is domain.dynamics
-    assert environment_of(NO_DYNAMICS, {"dynamics": learned}) is learned
+@pytest.mark.parametrize("name", [name for name, row in LEARNED.items() if "dynamics" in row.parts])
+def test_all_algorithms_learn_dynamics_in_the_same_way(name):
+    assert LEARNED[name].parts["dynamics"] is table.dynamics
+    assert LEARNED[name].stage("dynamics") is DYNAMICS
 
 
 def test_dynamics_can_be_learned_where_they_are_known():
-    walks, labels = there_and_back(100)
-    learned = trained(ALGORITHMS["ctvae-mi"], walks, labels, dynamics="deterministic")[0]["dynamics"]
+    walks, labels = left_and_right(100)
+    only = Algorithm({"dynamics": table.dynamics}, (DYNAMICS,))
+    *_, last = train_longer(only, walks, labels, dynamics="deterministic")
+    learned = one_run(last.state.parts, 0)["dynamics"]
     np.testing.assert_allclose(learned.step(np.zeros((1, 1)), np.ones((1, 1)), np.zeros((1, 0))), 1.0, atol=0.2)
+
+
+def test_rollouts_are_simulated_in_learned_dynamics_only_where_a_domain_has_no_others():
+    learned = KnownDynamics(lambda state, action: state)
+    assert find_environment(BASKETBALL, {"dynamics": learned}) is BASKETBALL.dynamics
+    assert find_environment(NO_DYNAMICS, {"dynamics": learned}) is learned

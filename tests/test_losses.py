@@ -1,3 +1,6 @@
+"""The paper's equations: sums over time, means over the batch, and which way gradients point."""
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -5,10 +8,10 @@ import pytest
 from conftest import TINY, wander
 
 from poise import losses
+from poise.data.batches import Batch
 from poise.domains import integrator
-from poise.labeling import Categories, LabelSpace
-from poise.losses import Batch
-from poise.models import RNN, TVAE, KnownDynamics, Labeler, LearnedDynamics, Statistics
+from poise.models import RNN, TVAE, Adversary, KnownDynamics, Labeler, LearnedDynamics, Statistics
+from poise.styles.label_spaces import Categories, LabelSpace
 
 SPACE = LabelSpace((Categories(3), Categories(2)))
 KEY = jax.random.key(0)
@@ -21,6 +24,7 @@ def parts(walks):
         "policy": TVAE(statistics, SPACE, TINY.network, key=KEY),
         "dynamics": LearnedDynamics(statistics, TINY.network, key=KEY),
         "labeler": Labeler(statistics, SPACE, TINY.network, key=KEY),
+        "adversary": Adversary(SPACE, TINY.network, key=KEY),
     }
 
 
@@ -29,43 +33,70 @@ def batch(walks):
     return Batch(walks.arrays, jnp.zeros((60, 2), jnp.int32))
 
 
-def test_imitation_is_the_sum_over_time_and_the_mean_over_the_batch(parts, batch):
-    seen = parts["policy"].imitate(batch.demonstrations, batch.labels, KEY)
-    np.testing.assert_allclose(losses.imitation(parts, batch, KEY)["nld"], seen.nld.mean(), rtol=1e-6)
+@eqx.filter_jit
+def compute(term, parts, batch):
+    """The named losses of a term."""
+    return term(parts, batch, KEY)
 
 
-def test_the_first_bits_of_the_embedding_are_free(parts, batch):
-    seen = parts["policy"].imitate(batch.demonstrations, batch.labels, KEY)
+@pytest.fixture(scope="module")
+def imitation(parts, batch):
+    """The losses of each demonstration, and their combination."""
+    imitated = eqx.filter_jit(parts["policy"].imitate)(batch.demonstrations, batch.labels, KEY)
+    return imitated, compute(losses.imitation, parts, batch)
+
+
+def test_imitation_is_the_sum_over_time_and_the_mean_over_the_batch(imitation):
+    each, combined = imitation
+    np.testing.assert_allclose(combined["nld"], each.nld.mean(), rtol=1e-5)
+
+
+def test_the_first_bits_of_the_embedding_are_free(imitation):
+    each, combined = imitation
     free = TINY.network.free_bits / TINY.network.latent
-    expected = np.maximum(np.asarray(seen.kl).mean(axis=0), free).sum()
-    np.testing.assert_allclose(losses.imitation(parts, batch, KEY)["kl"], expected, rtol=1e-6)
-    assert float(losses.imitation(parts, batch, KEY)["kl"]) >= TINY.network.free_bits - 1e-6
+    expected = np.maximum(np.asarray(each.kl).mean(axis=0), free).sum()
+    np.testing.assert_allclose(combined["kl"], expected, rtol=1e-5)
+    assert float(combined["kl"]) >= TINY.network.free_bits - 1e-6
 
 
 def test_an_rnn_has_no_kl(walks, batch):
     rnn = RNN(Statistics.of(walks), SPACE, TINY.network, key=KEY)
-    assert set(losses.imitation({"policy": rnn}, batch, KEY)) == {"nld"}
+    assert set(eqx.filter_eval_shape(losses.imitation, {"policy": rnn}, batch, KEY)) == {"nld"}
 
 
-def test_an_undecided_labeler_costs_the_logarithm_of_the_classes(parts, batch):
+@pytest.mark.parametrize("term", [losses.label, losses.style, losses.mutual_information])
+def test_an_undecided_labeler_costs_the_logarithm_of_the_classes(term, parts, batch):
     labeler = parts["labeler"]
-    import equinox as eqx
-
-    silent = eqx.tree_at(lambda x: x.head, labeler, jax.tree.map(jnp.zeros_like, labeler.head))
-    for term in (losses.label, losses.style):
-        (value,) = term({**parts, "labeler": silent}, batch, KEY).values()
-        np.testing.assert_allclose(value, np.log(3) + np.log(2), rtol=1e-5)
+    undecided = eqx.tree_at(lambda x: x.head, labeler, jax.tree.map(jnp.zeros_like, labeler.head))
+    (value,) = compute(term, {**parts, "labeler": undecided}, batch).values()
+    np.testing.assert_allclose(value, np.log(3) + np.log(2), rtol=1e-5)
 
 
-def test_the_style_term_moves_only_through_rollouts(parts, batch):
-    """It depends on the policy, the dynamics and the labeler, and never on the demonstrated actions."""
-    spoiled = Batch(wander(60, seed=9).arrays, batch.labels)
-    same_starts = spoiled.demonstrations.states.at[:, 0].set(batch.demonstrations.states[:, 0])
-    import equinox as eqx
+def test_the_style_loss_depends_on_rollouts_and_not_on_demonstrated_actions(parts, batch):
+    others = wander(60, seed=9).arrays
+    same_starts = jnp.asarray(others.states).at[:, 0].set(batch.demonstrations.states[:, 0])
+    other = Batch(eqx.tree_at(lambda d: d.states, others, same_starts), batch.labels)
+    first, second = (compute(losses.style, parts, b)["style"] for b in (batch, other))
+    np.testing.assert_allclose(first, second, rtol=1e-6)
 
-    spoiled = Batch(eqx.tree_at(lambda d: d.states, spoiled.demonstrations, same_starts), batch.labels)
-    one, other = (losses.style(parts, b, KEY)["style"] for b in (batch, spoiled))
-    np.testing.assert_allclose(one, other, rtol=1e-6)
+
+def test_the_mutual_information_is_the_style_loss_by_another_name(parts, batch):
+    mutual = compute(losses.mutual_information, parts, batch)["mutual"]
+    np.testing.assert_allclose(mutual, compute(losses.style, parts, batch)["style"], rtol=1e-6)
+
+
+def test_the_adversary_descends_and_the_encoder_ascends_the_same_loss(parts, batch):
+    labels = jnp.asarray(np.random.default_rng(0).integers(0, 2, (60, 2)), jnp.int32)
+    batch = Batch(batch.demonstrations, labels)
+
+    @eqx.filter_jit
+    def information(both):
+        return compute(losses.information, {"policy": both[0], "adversary": both[1]}, batch)["information"]
+
+    both = parts["policy"], parts["adversary"]
+    steps = jax.tree.map(lambda gradient: -0.1 * gradient, eqx.filter_grad(information)(both))
+    policy, adversary = eqx.apply_updates(both, steps)
+    assert information((policy, both[1])) > information(both) > information((both[0], adversary))
 
 
 def test_dynamics_loss_ignores_padding(ragged):

@@ -5,21 +5,28 @@ the very function that defined it.
 """
 
 from .algorithms import ALGORITHMS, Algorithm, Stage, register
-from .config import PRESETS, Experiment, Network, Settings, Training, Weights
-from .domains import DOMAINS, Domain
+from .config import PRESETS, Network, Settings, Training, Weights
+from .data.splits import Splits, split
+from .data.trajectories import Trajectories
+from .data.writer import Writer
+from .domains import DOMAINS, Domain, Scene
 from .errors import PoiseError
-from .evaluation import Report
-from .jobs import train, train_many
-from .labeling import LabelingFunction, labeling_function
-from .runs import Run, load_run
-from .trajectories import Splits, Trajectories, Writer, split
+from .evaluation.report import Report
+from .evaluation.scored import ScoredRollouts
+from .rollouts.actor import Actor
+from .runs.experiment import Experiment
+from .runs.load import load_run
+from .runs.run import Run
+from .runs.train import train, train_many
+from .styles.labeling_functions import LabelingFunction, labeling_function
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ALGORITHMS",
     "DOMAINS",
     "PRESETS",
+    "Actor",
     "Algorithm",
     "Domain",
     "Experiment",
@@ -28,6 +35,8 @@ __all__ = [
     "PoiseError",
     "Report",
     "Run",
+    "Scene",
+    "ScoredRollouts",
     "Settings",
     "Splits",
     "Stage",

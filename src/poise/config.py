@@ -1,4 +1,12 @@
-"""Names and numbers of an experiment: frozen dataclasses that are --help, log header and config.json at once."""
+"""Settings of networks, training and losses, as frozen dataclasses: the options of --help and part of config.json.
+
+Example:
+    >>> from poise import PRESETS
+    >>> list(PRESETS)
+    ['basketball', 'small', 'cheetah', 'cheetah-small']
+    >>> PRESETS["small"].network.hidden
+    64
+"""
 
 from __future__ import annotations
 
@@ -11,35 +19,51 @@ from typing import Any, Literal
 
 from .errors import PoiseError, unknown
 
+ABOVE_ZERO = {"latent", "hidden", "layers", "dynamics_layers", "rounds", "rollouts"}
+ABOVE_ZERO |= {"batch", "chunk", "learning_rate", "clip"}
+
 
 @dataclass(frozen=True)
 class Network:
-    """Sizes of the networks; the defaults are the paper's for basketball (its table of model parameters)."""
+    """Sizes and kinds of the networks. The defaults are the paper's for basketball (its table of model parameters).
+
+    Examples:
+        >>> from poise import Network
+        >>> Network(hidden=64, layers=(64, 64)).latent
+        4
+    """
 
     latent: int = 4
     """Size of the trajectory embedding z."""
     hidden: int = 128
-    """Size of every GRU: encoder, labeler and decoder."""
+    """Size of every GRU: of the encoder, the labeler and the decoder."""
     layers: tuple[int, ...] = (128, 128)
-    """Hidden layers of the policy's decoder."""
+    """Sizes of the hidden layers of the policy's decoder."""
     dynamics_layers: tuple[int, ...] = (128, 128)
-    """Hidden layers of the dynamics."""
+    """Sizes of the hidden layers of the dynamics."""
     decoder: Literal["recurrent", "markov"] = "recurrent"
-    """Whether the decoder remembers earlier steps (basketball) or sees the current state only (Cheetah)."""
+    """Whether the decoder has a memory of earlier steps (basketball) or reads the current state only (Cheetah)."""
     variance: Literal["state", "global"] = "state"
-    """Whether the policy's variance depends on the state (basketball) or is one number an action (Cheetah)."""
+    """Whether the policy's variance depends on the state (basketball) or is one number per action (Cheetah)."""
     free_bits: float = 1.0
-    """KL, in nats over all of z, that the encoder may use at no cost."""
+    """KL divergence, in nats over all of z, that has no cost."""
     dynamics: Literal["known", "deterministic", "gaussian"] = "known"
-    """Those of the domain if it knows them, else learned; or learned: one next state, or a Gaussian over it."""
-    fading: float = 1.0
-    """The share of a gradient that goes one step further back through learned dynamics: below 1 where long rollouts
-    of a body with contacts would make it explode."""
+    """known: those of the domain, learned only if it has none. Else always learned: a deterministic next state, or a
+    Gaussian over it."""
+    gradient_decay: float = 1.0
+    """Factor on the gradient at every step back through learned dynamics. Below 1, it keeps the gradient of long
+    rollouts of a body with contacts from exploding."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Weight of each named term of a loss."""
+    """The weight of each named loss.
+
+    Examples:
+        >>> from poise import Weights
+        >>> Weights(style=10.0, extra={"smoothness": 0.1}).by_name()["smoothness"]
+        0.1
+    """
 
     nld: float = 1.0
     """Negative log-density of the demonstrated actions."""
@@ -48,15 +72,15 @@ class Weights:
     style: float = 5.0
     """Cross-entropy of the labeler on imagined rollouts (the paper: 1)."""
     information: float = 1.0
-    """Cross-entropy of the adversary that tells the label from the embedding (ctvae-info)."""
+    """Cross-entropy of the adversary that predicts the labels from the embedding (ctvae-info)."""
     mutual: float = 1.0
-    """Negative bound on the mutual information between labels and rollouts (ctvae-mi)."""
+    """Negative bound on the mutual information of labels and rollouts (ctvae-mi)."""
     label: float = 1.0
     """Cross-entropy of the labeler on demonstrations."""
     dynamics: float = 1.0
     """Error of the dynamics on demonstrations."""
     extra: dict[str, float] = field(default_factory=dict)
-    """Weights of losses that an algorithm of the user's own adds."""
+    """Weights of the losses of your own algorithms, by name."""
 
     def by_name(self) -> dict[str, float]:
         """The weight of every named loss."""
@@ -66,35 +90,45 @@ class Weights:
 
 @dataclass(frozen=True)
 class Training:
-    """How long and how fast to train."""
+    """Numbers of steps, batch size, optimiser and augmentation.
+
+    Examples:
+        >>> from poise import Training
+        >>> Training(policy_steps=500, batch=32).steps("policy")
+        500
+    """
 
     policy_steps: int = 10_000
     """Optimiser steps of the stage that trains the policy."""
     labeler_steps: int = 10_000
-    """Optimiser steps of the labeler's stage."""
+    """Optimiser steps of the stage that trains the labeler."""
     dynamics_steps: int = 4_000
-    """Optimiser steps of the dynamics' stage; a known dynamics needs none."""
+    """Optimiser steps of the stage that trains the dynamics, if they are learned."""
     refine_steps: int = 0
-    """Optimiser steps of learned dynamics on rollouts of the policy in the environment as well, if there is one."""
+    """Optimiser steps of the stage that trains learned dynamics on rollouts in the environment as well."""
     rounds: int = 10
-    """How often policy and dynamics take turns, if the dynamics are refined."""
+    """Rounds in which policy and dynamics take turns, if the dynamics are refined."""
     rollouts: int = 64
-    """Rollouts in the environment at the beginning of each such round."""
-    widen: float = 1.0
-    """How far the labeler's perturbed copies of demonstrations stray, labelled by the true functions (the paper: 0)."""
+    """Rollouts in the environment per round."""
+    augment: float = 1.0
+    """Size of the perturbations of the copies of demonstrations that the labeler is also trained on (the paper: 0)."""
     batch: int = 128
-    """Trajectories in a minibatch."""
+    """Trajectories per batch."""
     learning_rate: float = 1e-3
-    """Adam's learning rate at the start; it falls to zero along a cosine."""
+    """Adam's learning rate at the first step; it decays to zero along a cosine."""
     clip: float = 10.0
-    """Largest norm of a gradient."""
+    """Norm that gradients are clipped to."""
     extra_steps: dict[str, int] = field(default_factory=dict)
-    """Optimiser steps of stages that an algorithm of the user's own adds, by the stage's name."""
+    """Optimiser steps of the stages of your own algorithms, by name."""
     chunk: int = 100
-    """Steps between two returns to the host for progress, metrics and checkpoints; results do not depend on it."""
+    """Steps between two updates of progress, metrics and checkpoints; results do not depend on it."""
 
     def steps(self, stage: str) -> int:
-        """Optimiser steps of a stage, by its name."""
+        """The number of optimiser steps of the stage of that name.
+
+        Raises:
+            PoiseError: The stage has no number of steps.
+        """
         names = ("policy", "labeler", "dynamics", "refine")
         steps = {**{name: getattr(self, f"{name}_steps") for name in names}, **self.extra_steps}
         if stage not in steps:
@@ -102,23 +136,28 @@ class Training:
         return steps[stage]
 
 
-NEVER_ZERO = (
-    "latent",
-    "hidden",
-    "layers",
-    "dynamics_layers",
-    "batch",
-    "chunk",
-    "rounds",
-    "rollouts",
-    "learning_rate",
-    "clip",
-)
-
-
 @dataclass(frozen=True)
 class Settings:
-    """Everything a domain presets and a user may change."""
+    """The sizes, steps and weights of an experiment. Change a preset with `dataclasses.replace`.
+
+    Args:
+        network: Sizes and kinds of the networks.
+        training: Numbers of steps, batch size, optimiser and augmentation.
+        weights: The weight of each named loss.
+
+    Raises:
+        PoiseError: A number is negative, not finite, or 0 where that makes no sense.
+
+    Examples:
+        >>> from dataclasses import replace
+        >>> from poise import PRESETS, Network, Settings
+        >>> small = PRESETS["small"]
+        >>> replace(small, training=replace(small.training, policy_steps=100)).training.batch
+        64
+        >>> Settings(network=Network(hidden=0))
+        Traceback (most recent call last):
+        poise.errors.PoiseError: network.hidden must be above 0; got 0
+    """
 
     network: Network = field(default_factory=Network)
     training: Training = field(default_factory=Training)
@@ -127,14 +166,14 @@ class Settings:
     def __post_init__(self):
         for part in ("network", "training", "weights"):
             for name, value in dataclasses.asdict(getattr(self, part)).items():
-                numbers = [value] if isinstance(value, int | float) else value if isinstance(value, tuple) else []
+                numbers = value if isinstance(value, tuple) else [value] if isinstance(value, int | float) else []
                 for number in numbers:
                     if not math.isfinite(number) or number < 0:
                         raise PoiseError(f"{part}.{name} must be a finite number, not negative; got {number}")
-                    if number == 0 and name in NEVER_ZERO:
+                    if number == 0 and name in ABOVE_ZERO:
                         raise PoiseError(f"{part}.{name} must be above 0; got {number}")
-        if self.network.fading > 1:
-            raise PoiseError(f"network.fading must be at most 1; got {self.network.fading}")
+        if self.network.gradient_decay > 1:
+            raise PoiseError(f"network.gradient_decay must be at most 1; got {self.network.gradient_decay}")
 
 
 _CHEETAH = Settings(
@@ -145,7 +184,7 @@ _CHEETAH = Settings(
         dynamics_layers=(500, 500),
         decoder="markov",
         variance="global",
-        fading=0.9,
+        gradient_decay=0.9,
     ),
     training=Training(
         policy_steps=4_000,
@@ -156,7 +195,7 @@ _CHEETAH = Settings(
         rounds=20,
         rollouts=64,
     ),
-    weights=Weights(style=200.0),  # beside an NLD that is a sum over 200 steps
+    weights=Weights(style=200.0),  # the NLD is a sum over 200 steps
 )
 
 PRESETS: dict[str, Settings] = {
@@ -183,47 +222,22 @@ PRESETS: dict[str, Settings] = {
 """Settings by name: the paper's sizes for its two domains, and small ones that two cores train in minutes."""
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """What was asked for: the header of a run, and all that is needed to repeat it."""
-
-    algorithm: str = "ctvae-style"
-    """A row of the table of algorithms: tvae, ctvae, ctvae-info, ctvae-mi, ctvae-style, rnn, rnn-style."""
-    data: str = "basketball"
-    """Demonstrations: the name of a domain that makes its own, or the path of an .npz or of a folder of .npy."""
-    domain: str | None = None
-    """Where styles, units and presets come from when `data` is a path (for example: basketball)."""
-    test: str | None = None
-    """An .npz (or a folder) of test demonstrations; without one, a tenth of the data is set aside."""
-    split_by: str | None = None
-    """A column of the .npz (game, player) whose groups are never torn apart by the split."""
-    count: int | None = None
-    """How many demonstrations a domain makes (its own default if not given)."""
-    styles: tuple[str, ...] = ("speed", "destination")
-    """Styles by name, or as file.py:function."""
-    classes: int | None = None
-    """Classes of every style that sets no thresholds of its own; without it, as many as the style names."""
-    noise: float = 0.0
-    """Gaussian noise on the scores that training labels come from, in units of each score's deviation."""
-    seeds: int = 1
-    """How many seeds to train, as one compiled program."""
-    first_seed: int = 0
-    """The first seed; the others follow it."""
-    settings: Settings = field(default_factory=Settings)
-
-
 def to_json(value: Any) -> Any:
-    """A dataclass of this module as plain dictionaries, lists and numbers."""
+    """A dataclass as dictionaries, tuples and numbers, which JSON can hold."""
     return dataclasses.asdict(value)
 
 
 def fill(kind: type, tree: dict[str, Any]) -> dict[str, Any]:
-    """What an earlier version wrote, with the defaults of settings that it did not know, as JSON has it."""
+    """What `to_json` of an earlier version wrote, with defaults for the settings that it did not have."""
     return json.loads(json.dumps(to_json(from_json(kind, tree))))
 
 
 def from_json(kind: type, tree: dict[str, Any]) -> Any:
-    """The dataclass that `to_json` wrote; unknown names are refused, so nothing is lost silently."""
+    """The dataclass that `to_json` wrote; settings that are missing have their defaults.
+
+    Raises:
+        PoiseError: A name is unknown, or a value is out of range.
+    """
     hints = typing.get_type_hints(kind)
     for name in tree:
         if name not in hints:

@@ -6,62 +6,48 @@ A term takes (parts, batch, key) and returns named scalars. Everywhere: the sum 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float, PRNGKeyArray, Shaped
+from jaxtyping import Float, PRNGKeyArray
 
-from .rollout import imagine
-from .trajectories import Array, Trajectories
+from .data.batches import Batch
+from .data.trajectories import Array
+from .rollouts.requests import Request
+from .rollouts.simulate import imagine
 
 Parts = dict[str, Any]
+"""The modules of an algorithm by name."""
 Named = dict[str, Float[Array, ""]]
-
-
-class Batch(NamedTuple):
-    """Labelled demonstrations."""
-
-    demonstrations: Trajectories
-    labels: Shaped[Array, "batch M"]
-
-
+"""Losses by name."""
 Term = Callable[[Parts, Batch, PRNGKeyArray], Named]
 
 
 def imitation(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
     """Negative log-density of the demonstrated actions, and the embedding's KL beyond its free bits (Eq. 2, 10)."""
     policy = parts["policy"]
-    explained = policy.imitate(batch.demonstrations, batch.labels, key)
-    if not explained.kl.shape[-1]:
-        return {"nld": explained.nld.mean()}
-    kl = explained.kl.mean(axis=0)
-    return {"nld": explained.nld.mean(), "kl": jnp.maximum(kl, policy.free_bits / policy.latent).sum()}
+    found = policy.imitate(batch.demonstrations, batch.labels, key)
+    if not found.kl.shape[-1]:
+        return {"nld": found.nld.mean()}
+    kl = found.kl.mean(axis=0)
+    return {"nld": found.nld.mean(), "kl": jnp.maximum(kl, policy.free_bits / policy.latent).sum()}
 
 
 def style(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
-    """Cross-entropy between the labels asked for and the labeler's view of imagined rollouts (Eq. 6, 8)."""
-    demonstrations = batch.demonstrations
-    rollouts = imagine(
-        parts["policy"],
-        parts["dynamics"],
-        demonstrations.starts,
-        batch.labels,
-        demonstrations.lengths,
-        demonstrations.steps,
-        key=key,
-    )
+    """Cross-entropy between the labels asked for and the labeler's outputs on imagined rollouts (Eq. 6, 8)."""
+    rollouts = imagine(parts["policy"], parts["dynamics"], Request.like(batch.demonstrations, batch.labels), key=key)
     labeler = parts["labeler"]
     return {"style": labeler.space.loss(labeler(rollouts), batch.labels).mean()}
 
 
 def information(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
-    """Cross-entropy of an adversary that tells the labels from the embedding (Eq. 11).
+    """Cross-entropy of an adversary that predicts the labels from the embedding (Eq. 11).
 
-    The adversary makes it small; what comes back to the encoder is turned around, so that the encoder makes it large.
+    The adversary minimises it. The gradient is reversed on its way to the encoder, so the encoder maximises it.
     """
     embedding = parts["policy"].encode(batch.demonstrations, batch.labels)
-    z = _turned(embedding.draw(jax.random.normal(key, embedding.mean.shape)))
+    z = _reverse_gradient(embedding.draw(jax.random.normal(key, embedding.mean.shape)))
     adversary = parts["adversary"]
     return {"information": adversary.space.loss(adversary(z), batch.labels).mean()}
 
@@ -75,21 +61,21 @@ def mutual_information(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
 
 
 def label(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
-    """Cross-entropy between the labels of demonstrations and the labeler's view of them (Eq. 7)."""
+    """Cross-entropy between the labels of demonstrations and the labeler's outputs on them (Eq. 7)."""
     labeler = parts["labeler"]
     return {"label": labeler.space.loss(labeler(batch.demonstrations), batch.labels).mean()}
-
-
-@jax.custom_vjp
-def _turned(x: Array) -> Array:
-    """x; what comes back to it is turned around."""
-    return x
-
-
-_turned.defvjp(lambda x: (x, None), lambda _, back: (-back,))
 
 
 def dynamics(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
     """Error of the predicted change of state (Eq. 9), or its negative log-density (Eq. 14)."""
     error = parts["dynamics"].loss(batch.demonstrations)
     return {"dynamics": jnp.where(batch.demonstrations.mask, error, 0.0).sum(axis=1).mean()}
+
+
+@jax.custom_vjp
+def _reverse_gradient(x: Array) -> Array:
+    """x itself; its gradient has the opposite sign (gradient reversal)."""
+    return x
+
+
+_reverse_gradient.defvjp(lambda x: (x, None), lambda _, gradient: (-gradient,))

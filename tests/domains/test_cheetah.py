@@ -7,13 +7,17 @@ import numpy as np
 import pytest
 from conftest import TINY
 
-from poise import DOMAINS, PRESETS, Experiment, PoiseError, Trajectories, demonstrators
-from poise.demonstrators import Demonstrators, Plan
+from poise import DOMAINS, PRESETS, Experiment, PoiseError, Trajectories
 from poise.domains import cheetah
-from poise.labeling import Categories, LabelSpace, traced
+from poise.domains.demonstrators.demonstrations import demonstrate
+from poise.domains.demonstrators.policies import Demonstrators
+from poise.domains.demonstrators.training import TrainConfig, train
 from poise.models import TVAE, Statistics
-from poise.rollout import simulate
-from poise.tasks import load_splits
+from poise.rollouts.requests import Request
+from poise.rollouts.simulate import simulate
+from poise.runs.prepare import load_splits
+from poise.styles.label_spaces import Categories, LabelSpace
+from poise.styles.traced import is_traced as traced
 
 CHEETAH = DOMAINS["cheetah"]
 
@@ -25,7 +29,7 @@ def mujoco():
 
 
 def random_states(count: int) -> np.ndarray:
-    """Poses far beyond those of a run, upside down and out of joint."""
+    """Poses far from those of demonstrations, upside down and beyond the limits of joints."""
     return np.random.default_rng(0).normal(size=(count, cheetah.STATES)).astype(np.float32)
 
 
@@ -46,10 +50,11 @@ def score(name: str, states: np.ndarray) -> float:
     return float(CHEETAH.styles[name].scores(trajectory)[0])
 
 
-def test_the_domain_has_the_papers_styles_and_sizes():
+def test_the_domain_has_the_papers_styles_and_settings():
     assert list(CHEETAH.styles) == ["speed", "torso_height", "back_foot_height", "front_foot_height"]
     assert CHEETAH.settings == PRESETS["cheetah"]
-    assert CHEETAH.environment_text == "the environment of cheetah"
+    assert CHEETAH.environment is cheetah.environment
+    assert CHEETAH.describe_simulation() == "the environment of cheetah"
 
 
 def test_every_style_is_traced():
@@ -88,15 +93,15 @@ def test_the_geometry_is_that_of_the_xml(mujoco):
         np.testing.assert_allclose(geom.pos, [x, 0, z])
         np.testing.assert_allclose(geom.size[:2], [cheetah.RADIUS, half])
         turn = np.array([np.cos(np.deg2rad(degrees / 2)), 0, np.sin(np.deg2rad(degrees / 2)), 0])
-        assert abs(turn @ geom.quat) == pytest.approx(1)  # a quaternion and its negative turn alike
+        assert abs(turn @ geom.quat) == pytest.approx(1)  # a quaternion and its negative are the same rotation
     assert (model.nq, model.nv, model.nu) == (9, 9, cheetah.ACTIONS)
     np.testing.assert_array_equal(model.actuator_ctrlrange, [CHEETAH.actions] * cheetah.ACTIONS)
-    assert cheetah.RUNNING.course.actions == CHEETAH.actions
+    assert cheetah.RUNNING.reward.actions == CHEETAH.actions
     assert CHEETAH.sizes == (model.nq + model.nv, model.nu)
     assert model.opt.timestep * cheetah.SUBSTEPS == pytest.approx(1 / cheetah.HZ)
 
 
-def test_the_stick_figure_is_where_mujoco_sees_the_body(mujoco):
+def test_the_ends_of_the_stick_figure_are_those_of_mujocos_capsules(mujoco):
     states, model = random_states(20), cheetah.model()
     drawn, data = np.asarray(cheetah.stick_figure(states)), mujoco.MjData(model)
     for state, lines in zip(states, drawn, strict=True):
@@ -123,15 +128,15 @@ def test_resets_lie_within_the_joints_limits_and_on_the_ground(mujoco):
     assert all(0 < z < 0.4 for name in ("bfoot", "ffoot") for z in heights(mujoco, states)[name])
 
 
-def test_motors_give_no_more_than_their_range(mujoco):
+def test_the_environment_clips_actions_to_the_range_of_the_motors(mujoco):
     states, actions = cheetah.resets(2, seed=0), np.full((2, 6), 7.0)
-    np.testing.assert_array_equal(CHEETAH.environment(states, actions), cheetah.in_threads().step(states, actions / 7))
+    np.testing.assert_array_equal(cheetah.environment(states, actions), cheetah.in_threads().step(states, actions / 7))
 
 
-def test_a_rollout_that_breaks_is_nan_and_the_others_go_on(mujoco):
+def test_a_rollout_that_becomes_unstable_is_nan_and_the_others_continue(mujoco):
     states, actions = cheetah.resets(2, seed=0), np.zeros((2, 6))
     actions[0, 3] = np.nan
-    following = CHEETAH.environment(states, actions)
+    following = cheetah.environment(states, actions)
     assert np.isnan(following[0]).all()
     np.testing.assert_array_equal(following[1:], cheetah.in_threads().step(states[1:], actions[1:]))
     with pytest.raises(PoiseError, match="got nan in row 0"):
@@ -143,24 +148,24 @@ def test_a_policy_is_rolled_out_in_the_real_physics(mujoco):
     starts = cheetah.resets(3, seed=0).astype(np.float32)
     seen = Trajectories(random_states(12).reshape(3, 4, 18), random.uniform(-1, 1, (3, 3, 6)))
     policy = TVAE(Statistics.of(seen), LabelSpace((Categories(2),)), TINY.network, key=jax.random.key(0))
-    labels, lengths = np.zeros((3, 1), np.int32), np.full(3, 4)
-    made = simulate(policy, CHEETAH.environment, starts, labels, lengths, 4, key=jax.random.key(1))
+    request = Request(starts, np.zeros((3, 1), np.int32), np.full(3, 4), steps=4)
+    made = simulate(policy, cheetah.environment, request, key=jax.random.key(1))
     state = starts
     for step in range(4):
-        state = CHEETAH.environment(state, made.actions[:, step]).astype(np.float32)
+        state = cheetah.environment(state, made.actions[:, step]).astype(np.float32)
         np.testing.assert_array_equal(made.states[:, step + 1], state)
 
 
-def test_the_reward_is_highest_at_the_target_and_leads_to_it():
+def test_the_reward_grows_towards_the_target_speed():
     states = np.zeros((9, cheetah.STATES), np.float32)
     states[:, cheetah.VELOCITY] = np.linspace(0, 4, 9)
-    worth = np.asarray(cheetah.reward(states, np.zeros((9, 6), np.float32), np.asarray(3, np.float32)))
-    assert worth.argmax() == 6
-    assert (np.diff(worth[:7]) > 0).all()
-    assert (np.diff(worth[6:]) < 0).all()
+    rewards = np.asarray(cheetah.reward(states, np.zeros((9, 6), np.float32), np.asarray(3, np.float32)))
+    assert rewards.argmax() == 6
+    assert (np.diff(rewards[:7]) > 0).all()
+    assert (np.diff(rewards[6:]) < 0).all()
 
 
-def test_a_level_torso_and_little_effort_are_worth_a_little():
+def test_a_level_torso_and_low_effort_are_rewarded():
     level, still = np.zeros((1, cheetah.STATES), np.float32), np.zeros((1, 6), np.float32)
     tilted = level.copy()
     tilted[:, cheetah.PITCH] = 1
@@ -176,7 +181,7 @@ def test_upside_down_is_a_torso_turned_by_more_than_a_right_angle():
     assert np.asarray(cheetah.fallen(states)).tolist() == [False, True, True, True]
 
 
-def test_a_demonstrator_does_not_see_how_far_it_has_come():
+def test_a_demonstrator_does_not_observe_its_position_along_the_track():
     states = random_states(3)
     moved = states.copy()
     moved[:, 0] += 10
@@ -184,17 +189,17 @@ def test_a_demonstrator_does_not_see_how_far_it_has_come():
     assert cheetah.observe(states).shape == (3, 17)
 
 
-def test_the_policies_that_come_along_reach_their_targets(mujoco):
+def test_the_shipped_policies_reach_their_targets(mujoco):
     policies = Demonstrators.load(cheetah.POLICIES)
     assert cheetah.POLICIES.stat().st_size < 4e6
     np.testing.assert_allclose(policies.targets, np.linspace(0, 4, len(policies)), atol=1e-6)
-    made = demonstrators.demonstrate(cheetah.RUNNING, policies, 125, seed=3)
+    made = demonstrate(cheetah.RUNNING, policies, 125, seed=3)
     speeds = CHEETAH.styles["speed"].scores(made)
     assert np.abs(speeds - made.metadata["target"]).mean() < 0.25
     assert np.asarray(cheetah.upside_down(made.states)).mean() < 0.02
 
 
-def test_demonstrations_come_with_others_to_test_with(mujoco):
+def test_test_demonstrations_have_first_states_of_their_own(mujoco):
     splits = load_splits(Experiment(data="cheetah", styles=("speed",), count=40), CHEETAH)
     assert [len(part) for part in splits] == [36, 4, 10]
     assert splits.train.states.shape[1:] == (cheetah.STEPS + 1, cheetah.STATES)
@@ -205,10 +210,10 @@ def test_demonstrations_come_with_others_to_test_with(mujoco):
 
 @pytest.mark.slow
 def test_demonstrators_are_trained_by_mjx_in_one_program(mujoco, tmp_path, monkeypatch):
-    monkeypatch.setattr(demonstrators, "POOL", 16)
-    plan = Plan(policies=2, steps=160, environments=4, driver="mjx", solver="cg", iterations=2)
-    told = demonstrators.train(cheetah.RUNNING, plan, tmp_path, progress=False)
-    assert told["steps"] == 160
-    before, after = (Demonstrators.load(tmp_path / "policies.safetensors").actor.log_deviation[p] for p in (0, 1))
-    assert np.isfinite(before).all()
-    assert not np.array_equal(before, after)  # each has learned something of its own
+    monkeypatch.setattr("poise.domains.demonstrators.training.POOL", 16)
+    config = TrainConfig(policies=2, steps=160, environments=4, driver="mjx", solver="cg", iterations=2)
+    result = train(cheetah.RUNNING, config, tmp_path, progress=False)
+    assert result["steps"] == 160
+    first, second = (Demonstrators.load(tmp_path / "policies.safetensors").actor.log_deviation[p] for p in (0, 1))
+    assert np.isfinite(first).all()
+    assert not np.array_equal(first, second)  # each policy learns by itself

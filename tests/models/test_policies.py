@@ -7,8 +7,8 @@ from conftest import TINY, wander
 
 from poise import Trajectories
 from poise.config import Network
-from poise.labeling import Categories, LabelSpace
 from poise.models import RNN, TVAE, Policy, Statistics
+from poise.styles.label_spaces import Categories, LabelSpace
 
 SPACE = LabelSpace((Categories(3),))
 NETWORKS = {
@@ -25,18 +25,18 @@ def policy(request):
     return kind(Statistics.of(wander(50)), SPACE, NETWORKS[name], key=jax.random.key(0))
 
 
-def test_every_policy_keeps_the_contract(policy, walks):
+def test_every_policy_has_the_interface_of_a_policy(policy, walks):
     assert isinstance(policy, Policy)
     labels = jnp.zeros((len(walks), 1), jnp.int32)
-    seen = policy.imitate(walks.arrays, labels, jax.random.key(0))
-    assert seen.nld.shape == (60,)
+    losses = policy.imitate(walks.arrays, labels, jax.random.key(0))
+    assert losses.nld.shape == (60,)
     context, memory = policy.context(labels, jax.random.key(1)), policy.memory(60)
     action, after = policy.step(context, memory, jnp.asarray(walks.starts), jnp.ones((60, policy.noise)))
     assert action.shape == (60, 2)
     assert after.shape == memory.shape
 
 
-def test_padding_never_matters(policy, ragged):
+def test_a_policy_ignores_padding(policy, ragged):
     labels, key = jnp.zeros((1, 1), jnp.int32), jax.random.key(0)
     for row in range(6):
         length = int(ragged.lengths[row])
@@ -47,20 +47,19 @@ def test_padding_never_matters(policy, ragged):
 
 
 def test_nld_is_in_the_units_of_the_action(walks):
-    """In other units a density changes by the units' logarithm, whatever the model sees inside."""
-    feet = Trajectories(np.asarray(walks.states) * 10, np.asarray(walks.actions) * 10)
+    """Scaling the units by ten adds log 10 per action and step, although the networks read standardised values."""
+    scaled = Trajectories(np.asarray(walks.states) * 10, np.asarray(walks.actions) * 10)
     labels, key = jnp.zeros((60, 1), jnp.int32), jax.random.key(3)
     nld = [
         RNN(Statistics.of(data), SPACE, TINY.network, key=jax.random.key(0)).imitate(data.arrays, labels, key).nld
-        for data in (walks, feet)
+        for data in (walks, scaled)
     ]
     np.testing.assert_allclose(nld[1] - nld[0], 6 * 2 * np.log(10), rtol=1e-3)
 
 
-def test_imitation_sees_the_actions_that_step_would_draw(policy, walks):
-    """The density told for demonstrations is that of the very distribution that `step` draws from."""
+def test_imitate_returns_the_density_that_step_draws_from(policy, walks):
     labels, key = jnp.ones((60, 1), jnp.int32), jax.random.key(0)
-    if isinstance(policy, TVAE):  # an encoder that always answers with the prior, so that both see the same embedding
+    if isinstance(policy, TVAE):  # an encoder that always returns the prior, so that both have the same embedding
         policy = eqx.tree_at(lambda p: p.posterior.weight, policy, jnp.zeros_like(policy.posterior.weight))
     context, memory, total = policy.context(labels, key), policy.memory(60), 0.0
     for t in range(walks.steps):
@@ -74,14 +73,14 @@ def test_imitation_sees_the_actions_that_step_would_draw(policy, walks):
     np.testing.assert_allclose(policy.imitate(walks.arrays, labels, key).nld, total, rtol=1e-4)
 
 
-def test_a_blind_encoder_does_not_see_labels(walks):
-    for blind in (False, True):
-        policy = TVAE(Statistics.of(walks), SPACE, TINY.network, key=jax.random.key(0), blind_encoder=blind)
-        means = [policy.encode(walks.arrays, jnp.full((60, 1), k)).mean for k in (0, 2)]
-        assert np.allclose(*means) == blind
+@pytest.mark.parametrize("reads", [True, False])
+def test_the_encoder_reads_labels_only_if_it_is_asked_to(walks, reads):
+    policy = TVAE(Statistics.of(walks), SPACE, TINY.network, key=jax.random.key(0), encode_labels=reads)
+    one, other = (policy.encode(walks.arrays, jnp.full((60, 1), k)).mean for k in (0, 2))
+    assert np.allclose(one, other) == (not reads)
 
 
-def test_labels_reach_the_action(policy, walks):
+def test_actions_depend_on_the_labels(policy, walks):
     starts, key, noise = jnp.asarray(walks.starts), jax.random.key(0), jnp.zeros((60, 2))
     actions = [
         policy.step(policy.context(jnp.full((60, 1), k), key), policy.memory(60), starts, noise)[0] for k in (0, 2)

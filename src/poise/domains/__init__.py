@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..errors import unknown
-from .base import Domain, Scene, integrator, plain
+from ..errors import PoiseError, unknown
+from ..system.imports import import_value, is_file_spec
+from .base import Domain, Scene, Simulation, integrator, plain
 from .basketball import BASKETBALL
 from .cheetah import CHEETAH
 
@@ -11,10 +12,20 @@ DOMAINS: dict[str, Domain] = {domain.name: domain for domain in (BASKETBALL, CHE
 
 
 def find_domain(name: str) -> Domain:
-    """The domain of that name."""
+    """The domain of that name, or the one that file.py:NAME stands for; only for names that the user gave."""
+    if not is_file_spec(name):
+        return built_in_domain(name)
+    value = import_value(name, lambda value: isinstance(value, Domain))
+    if not isinstance(value, Domain):
+        raise PoiseError(f"{name} is not a poise.Domain but {type(value).__name__}")
+    return value
+
+
+def built_in_domain(name: str) -> Domain:
+    """The domain of that name; nothing is imported."""
     if name not in DOMAINS:
-        raise unknown("domain", name, DOMAINS)
+        raise unknown("domain", name, [*DOMAINS, "file.py:NAME"])
     return DOMAINS[name]
 
 
-__all__ = ["DOMAINS", "Domain", "Scene", "find_domain", "integrator", "plain"]
+__all__ = ["DOMAINS", "Domain", "Scene", "Simulation", "built_in_domain", "find_domain", "integrator", "plain"]

@@ -1,7 +1,7 @@
-"""Basketball: one offensive player on the half court, 8 s at 3 Hz; in feet, next position = position + action.
+"""Basketball: one offensive player on the half court, 8 s at 3 Hz, in feet; next position = position + action.
 
-The demonstrations are simulated (`possessions`), so that everything works out of the box; real tracking data go in by
-path, with this domain's styles, units and presets: `poise train --data games.npz --domain basketball`.
+The demonstrations are simulated (`basketball_simulator`), so that everything works without a download. Real tracking
+data are given by path and use the same styles, units and presets: `poise train --data games.npz --domain basketball`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 
-from ..labeling import labeling_function
-from ..trajectories import Array, Trajectories
+from ..data.trajectories import Array, Trajectories
+from ..styles.labeling_functions import labeling_function
 from .base import Domain, Scene, integrator
-from .possessions import HZ, RIM, simulate_possessions
+from .basketball_simulator import HZ, RIM, simulate_possessions
 
-LENGTH, WIDTH = 94.0, 50.0  # the whole court; the offense plays in x < 47
+LENGTH, WIDTH = 94.0, 50.0  # of the whole court; the offense plays in x < 47
 
 
 def length(vectors: Array) -> Array:
@@ -63,7 +63,7 @@ def direction(states, actions):
 
 @labeling_function(classes=("straight", "medium", "winding"), unit="rad")
 def curvature(states, actions):
-    """Mean absolute change of direction from one step to the next; a player who stands still does not turn."""
+    """Mean absolute change of direction from one step to the next; a pause is not a turn."""
     heading, moving = angle(actions), jnp.any(actions != 0, axis=-1)
     turn = jnp.abs(jnp.mod(heading[1:] - heading[:-1] + jnp.pi, 2 * jnp.pi) - jnp.pi)
     turn = jnp.where(moving[1:] & moving[:-1], turn, 0.0)
@@ -71,7 +71,7 @@ def curvature(states, actions):
 
 
 def demonstrations(count: int, seed: int) -> Trajectories:
-    """Simulated possessions of one player each."""
+    """Simulated possessions, each of one player."""
     return Trajectories(simulate_possessions(count, seed))
 
 
@@ -83,6 +83,7 @@ def _arc(
 
 
 _CORNER = float(np.arcsin(22.0 / 23.75))  # where the three-point arc meets the corner lines
+
 HALF_COURT = Scene(
     outlines=(
         ((0, 0), (47, 0), (47, 50), (0, 50), (0, 0)),
@@ -110,6 +111,7 @@ BASKETBALL = Domain(
         style.name: replace(style, source=style.name)
         for style in (speed, displacement, destination, direction, curvature)
     },
+    default_styles=("speed", "destination"),
     presets=("basketball", "small"),
     units=(LENGTH, WIDTH),
     units_text="x over 94 ft, y over 50 ft",

@@ -1,7 +1,7 @@
-"""Cheetah: the Control Suite's planar runner at 40 Hz, 5 s long; a state is qpos and qvel, in metres and radians.
+"""Cheetah: the Control Suite's planar runner at 40 Hz for 5 s. A state is qpos and qvel, in metres and radians.
 
-The physics are MuJoCo's and come with an extra: pip install 'poise[cheetah]'. Styles and pictures need none of it:
-where the torso and the feet are follows from qpos by the geometry below. MuJoCo's own pictures need OpenGL besides.
+The physics are MuJoCo's and need an extra: pip install 'poise[cheetah]'. Styles and stick figures do not: the positions
+of torso and feet follow from qpos by the geometry below. MuJoCo's own pictures also need OpenGL.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from .. import physics, rendering
 from ..config import PRESETS
-from ..demonstrators import Skill, kept_demonstrations
-from ..labeling import labeling_function
-from ..ppo import Course
-from ..trajectories import Array, Trajectories
+from ..data.trajectories import Array, Trajectories
+from ..styles.labeling_functions import labeling_function
 from .base import Domain, Scene
+from .demonstrators.demonstrations import cached_demonstrations
+from .demonstrators.policies import TaskSpec
+from .demonstrators.ppo import RewardSpec
+from .mujoco import physics, rendering
 
-HZ = 40  # control steps a second
-TIMESTEP, SUBSTEPS = 0.005, 5  # seconds of a physics step; physics steps of a control step
-STEPS = 200  # control steps of a trajectory
-STATES, ACTIONS = 18, 6
+HZ = 40  # control steps per second
+TIMESTEP, SUBSTEPS = 0.005, 5  # seconds per physics step; physics steps per control step
+STEPS = 200  # control steps per trajectory
+STATES, ACTIONS = 18, 6  # numbers per state and per action
 MOTORS = (-1.0, 1.0)  # the range of each number of an action
 SETTLING = 200  # physics steps between random joint angles and the first state
-PITCH, VELOCITY = 2, 9  # the columns of the torso's turn and of its forward velocity
-POLICIES = Path(__file__).with_name("cheetah_demonstrators.safetensors")
+PITCH, VELOCITY = 2, 9  # the columns of the torso's pitch and of its forward velocity
+POLICIES = Path(__file__).with_name("demonstrators") / "cheetah.safetensors"
 
 # The geometry of the Control Suite's cheetah.xml, in metres, x forward and z up.
 STANDING = 0.7  # the torso's height where qpos is zero
-#          hangs on   x      z     column of its angle
+#            parent   x      z     column of its angle
 BODIES = {
     "bthigh": ("torso", -0.50, 0.00, 3),
     "bshin": ("bthigh", 0.16, -0.25, 4),
@@ -43,7 +44,7 @@ BODIES = {
     "fshin": ("fthigh", -0.14, -0.24, 7),
     "ffoot": ("fshin", 0.13, -0.18, 8),
 }
-#          belongs to  middle: x, z   degrees  half its length
+#            body     centre: x, z  degrees  half its length
 CAPSULES = {
     "torso": ("torso", 0.0, 0.0, -90.0, 0.5),
     "head": ("torso", 0.6, 0.1, 50.0, 0.15),
@@ -57,22 +58,22 @@ CAPSULES = {
 RADIUS = 0.046  # of every capsule
 
 Frames = dict[str, tuple[Array, Array]]
-"""By body: where it is [..., 2] and how it is turned [...]."""
+"""The position [..., 2] and the angle [...] of each body, by name."""
 
 
 def frames(states: Float[Array, "... S"]) -> Frames:
-    """Where every body is and how it is turned."""
+    """The position and the angle of every body."""
     torso = jnp.stack([states[..., 0], states[..., 1] + STANDING], axis=-1)
-    found: Frames = {"torso": (torso, states[..., 2])}
+    found: Frames = {"torso": (torso, states[..., PITCH])}
     for name, (parent, x, z, column) in BODIES.items():
-        found[name] = _from(found[parent], x, z), found[parent][1] + states[..., column]
+        found[name] = _to_world(found[parent], x, z), found[parent][1] + states[..., column]
     return found
 
 
-def middle(found: Frames, name: str) -> Float[Array, "... 2"]:
-    """The middle of a capsule."""
+def centre(found: Frames, name: str) -> Float[Array, "... 2"]:
+    """The centre of a capsule."""
     body, x, z, _, _ = CAPSULES[name]
-    return _from(found[body], x, z)
+    return _to_world(found[body], x, z)
 
 
 def stick_figure(states: Float[Array, "... S"]) -> Float[Array, "... capsules 2 2"]:
@@ -80,17 +81,17 @@ def stick_figure(states: Float[Array, "... S"]) -> Float[Array, "... capsules 2 
     found = frames(states)
     lines = []
     for name, (body, _, _, degrees, half) in CAPSULES.items():
-        centre, turn = middle(found, name), found[body][1] + np.deg2rad(degrees)
-        along = half * jnp.stack([jnp.sin(turn), jnp.cos(turn)], axis=-1)
-        lines.append(jnp.stack([centre - along, centre + along], axis=-2))
+        middle, angle = centre(found, name), found[body][1] + np.deg2rad(degrees)
+        along = half * jnp.stack([jnp.sin(angle), jnp.cos(angle)], axis=-1)
+        lines.append(jnp.stack([middle - along, middle + along], axis=-2))
     return jnp.stack(lines, axis=-3)
 
 
-def _from(frame: tuple[Array, Array], x: float, z: float) -> Array:
-    """A point fixed to a body, in the world; a positive angle turns z towards x."""
-    place, turn = frame
-    cos, sin = jnp.cos(turn), jnp.sin(turn)
-    return place + jnp.stack([x * cos + z * sin, z * cos - x * sin], axis=-1)
+def _to_world(frame: tuple[Array, Array], x: float, z: float) -> Array:
+    """The position in the world of a point that is fixed to a body; a positive angle turns z towards x."""
+    position, angle = frame
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    return position + jnp.stack([x * cos + z * sin, z * cos - x * sin], axis=-1)
 
 
 @labeling_function(classes=("slow", "fast"), unit="m/s")
@@ -101,20 +102,20 @@ def speed(states, actions):
 
 @labeling_function(classes=("low", "high"), unit="m")
 def torso_height(states, actions):
-    """Mean height of the torso's middle above the ground."""
+    """Mean height of the torso's centre above the ground."""
     return STANDING + states[:, 1].mean()
 
 
 @labeling_function(classes=("low", "high"), unit="m")
 def back_foot_height(states, actions):
-    """Mean height of the back foot's middle above the ground."""
-    return middle(frames(states), "bfoot")[:, 1].mean()
+    """Mean height of the back foot's centre above the ground."""
+    return centre(frames(states), "bfoot")[:, 1].mean()
 
 
 @labeling_function(classes=("low", "high"), unit="m")
 def front_foot_height(states, actions):
-    """Mean height of the front foot's middle above the ground."""
-    return middle(frames(states), "ffoot")[:, 1].mean()
+    """Mean height of the front foot's centre above the ground."""
+    return centre(frames(states), "ffoot")[:, 1].mean()
 
 
 @functools.cache
@@ -136,10 +137,10 @@ def compiled(solver: str = "newton", iterations: int = 6, line_search_iterations
 
 
 def resets(count: int, seed: int) -> Float[np.ndarray, "count S"]:
-    """First states as the Control Suite makes them: its episodes of that seed, one after the other.
+    """First states: those of the Control Suite's first `count` episodes with this seed.
 
-    Joint angles are drawn within their limits, and the body then falls and settles. The Control Suite's first step
-    moves it by the forces of the pose before the draw, and so does this.
+    Joint angles are drawn within their limits, and the body then falls and settles. As in the Control Suite, the first
+    physics step applies the forces of the pose before the draw.
     """
     driver, limited = in_threads(), model().jnt_limited == 1
     low, high = model().jnt_range[limited].T
@@ -150,17 +151,17 @@ def resets(count: int, seed: int) -> Float[np.ndarray, "count S"]:
 
 
 def environment(states: Array, actions: Array) -> np.ndarray:
-    """The next states by MuJoCo; the motors give no more than their range, and a body that breaks apart is NaN."""
+    """The next states by MuJoCo; actions are clipped to the range of the motors, and unstable states are NaN."""
     return in_threads().try_step(states, actions)
 
 
 def render(states: Array) -> np.ndarray:
-    """MuJoCo's own pictures of states, seen from the side by a camera that goes along."""
+    """MuJoCo's own pictures of states, from the side, by a camera that follows the body."""
     return rendering.render(model(), states)
 
 
 def observe(states: Float[Array, "*batch S"]) -> Float[Array, "*batch O"]:
-    """What a demonstrator sees: all of a state but where along the track it is."""
+    """The observations of a demonstrator: a state without the position along the track."""
     return states[..., 1:]
 
 
@@ -170,7 +171,7 @@ def forward_velocity(states: Float[Array, "*batch S"]) -> Float[Array, "*batch"]
 
 
 def fallen(states: Float[Array, "*batch S"]) -> Bool[Array, "*batch"]:
-    """Whether the torso is tilted by more than 53 degrees: from there few get up again."""
+    """Whether the torso is tilted by more than 53 degrees; few policies get up from there."""
     return jnp.cos(states[..., PITCH]) < 0.6
 
 
@@ -180,14 +181,14 @@ def upside_down(states: Float[Array, "*batch S"]) -> Bool[Array, "*batch"]:
 
 
 def reward(after: Float[Array, "N S"], actions: Float[Array, "N A"], target: Float[Array, ""]) -> Float[Array, " N"]:
-    """A slope that leads to the target speed, a peak there, and a little for a level torso and for little effort."""
+    """A reward that grows towards the target speed and peaks there, plus a little for a level torso and low effort."""
     error = jnp.abs(forward_velocity(after) - target)
-    pace = 1 - error / (1 + target) + 0.5 * jnp.exp(-jnp.square(error / 0.4))
-    return pace + 0.1 * jnp.cos(after[..., PITCH]) - 0.02 * jnp.square(actions).mean(axis=-1)
+    speed_reward = 1 - error / (1 + target) + 0.5 * jnp.exp(-jnp.square(error / 0.4))
+    return speed_reward + 0.1 * jnp.cos(after[..., PITCH]) - 0.02 * jnp.square(actions).mean(axis=-1)
 
 
-RUNNING = Skill(
-    course=Course(observe, reward, fallen, forward_velocity, MOTORS),
+RUNNING = TaskSpec(
+    reward=RewardSpec(observe, reward, fallen, forward_velocity, MOTORS),
     targets=(0.0, 4.0),
     unit="m/s",
     hertz=HZ,
@@ -196,18 +197,21 @@ RUNNING = Skill(
     threads=in_threads,
     compiled=compiled,
     shares={"fallen": fallen, "upside down": upside_down},
-    measures={"torso height (m)": lambda states: STANDING + states[..., 1], "pitch (rad)": lambda s: s[..., PITCH]},
+    measures={
+        "torso height (m)": lambda states: STANDING + states[..., 1],
+        "pitch (rad)": lambda states: states[..., PITCH],
+    },
 )
 
 
 def demonstrations(count: int, seed: int) -> Trajectories:
-    """Rollouts of the demonstrators in turn."""
-    return kept_demonstrations(RUNNING, POLICIES, count, seed, "train")
+    """Demonstrations to train with: rollouts of the demonstrators in turn."""
+    return cached_demonstrations(RUNNING, POLICIES, count, seed, "train")
 
 
 def test_demonstrations(count: int, seed: int) -> Trajectories:
-    """A quarter as many, from other starts and with other noise."""
-    return kept_demonstrations(RUNNING, POLICIES, max(1, count // 4), seed, "test")
+    """Demonstrations to test with: a quarter as many, from other first states and with other noise."""
+    return cached_demonstrations(RUNNING, POLICIES, max(1, count // 4), seed, "test")
 
 
 CHEETAH = Domain(
@@ -222,9 +226,10 @@ CHEETAH = Domain(
         style.name: replace(style, source=style.name)
         for style in (speed, torso_height, back_foot_height, front_foot_height)
     },
+    default_styles=("speed", "torso_height"),
     settings=PRESETS["cheetah"],
     presets=("cheetah", "cheetah-small"),
     rollouts=500,
     scene=Scene(unit="m", hertz=HZ, body=stick_figure, render=render),
-    skill=RUNNING,
+    task=RUNNING,
 )

@@ -1,6 +1,9 @@
-"""The networks: policies, dynamics and labeler, as modules that are values."""
+"""The networks: policies, dynamics and labeler, as immutable Equinox modules."""
 
-from .auxiliaries import Adversary, Dynamics, KnownDynamics, Labeler, LearnedDynamics
+from __future__ import annotations
+
+from .dynamics import Dynamics, KnownDynamics, LearnedDynamics
+from .labeler import Adversary, Labeler
 from .layers import Standardizer, Statistics
 from .policies import RNN, TVAE, Imitation, Policy
 

@@ -1,13 +1,14 @@
-"""Layers: linear, MLP, Gaussian, and the standardisation that every model carries inside.
+"""Layers: linear, MLP and Gaussian, and the standardisation that is part of every model.
 
-Everything takes leading batch axes.
+All layers accept leading batch axes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, cast
+from typing import cast
 
 import equinox as eqx
 import jax
@@ -15,11 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from ..trajectories import Array, Trajectories
+from ..data.trajectories import Array, Trajectories
 
 
-class Moments(NamedTuple):
-    """What a standardisation needs to know of values: their number, mean, summed squared deviation and largest size."""
+@dataclass(frozen=True)
+class Moments:
+    """Number, mean, summed squared deviation and largest absolute value of each column, for a `Standardizer`."""
 
     count: int
     mean: Float[np.ndarray, " size"]
@@ -29,34 +31,34 @@ class Moments(NamedTuple):
     @staticmethod
     def of(values: Float[np.ndarray, "count size"]) -> Moments:
         """The moments of these values."""
-        columns = values.T.astype(np.float64, order="C")  # one after the other: that is what is fast
+        columns = values.T.astype(np.float64, order="C")  # contiguous columns: NumPy reduces them faster
         mean = columns.mean(axis=1)
         largest = np.maximum(columns.max(axis=1), -columns.min(axis=1))
         columns -= mean[:, None]
         return Moments(len(values), mean, np.einsum("ij,ij->i", columns, columns), largest)
 
-    def join(self, other: Moments) -> Moments:
-        """The moments of both together."""
-        count, apart = self.count + other.count, other.mean - self.mean
-        mean = self.mean + apart * other.count / count
-        squares = self.squares + other.squares + apart**2 * self.count * other.count / count
+    def merge(self, other: Moments) -> Moments:
+        """The moments of the values of both."""
+        count, difference = self.count + other.count, other.mean - self.mean
+        mean = self.mean + difference * other.count / count
+        squares = self.squares + other.squares + difference**2 * self.count * other.count / count
         return Moments(count, mean, squares, np.maximum(self.largest, other.largest))
 
 
 class Standardizer(eqx.Module):
-    """Values in units of their deviation from their mean; saved with the model, never trained."""
+    """Maps values to zero mean and unit deviation; it is saved with the model and never trained."""
 
     mean: Array
     deviation: Array
 
     @staticmethod
     def fit(values: Float[np.ndarray, "count size"]) -> Standardizer:
-        """The statistics of these values; a value that never changes keeps its units."""
+        """The standardisation of these values; a column that is constant keeps its units."""
         return Standardizer.of(Moments.of(values))
 
     @staticmethod
     def of(moments: Moments) -> Standardizer:
-        """The same, for values that were counted and summed up."""
+        """The standardisation of values with these moments."""
         deviation = np.sqrt(moments.squares / moments.count)
         deviation = np.where(deviation > 1e-6 * moments.largest, deviation, 1.0)
         return Standardizer(jnp.asarray(moments.mean, jnp.float32), jnp.asarray(deviation, jnp.float32))
@@ -65,60 +67,64 @@ class Standardizer(eqx.Module):
         return (values - self.mean) / self.deviation
 
     def undo(self, values: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
-        """Standardised values in their own units again."""
+        """Standardised values in their original units."""
         return values * self.deviation + self.mean
 
 
 class Statistics(eqx.Module):
-    """Standardisation of states, actions and changes of state, from the training demonstrations."""
+    """Standardisation of states, actions and changes of state, fitted to the training demonstrations."""
 
     state: Standardizer
     action: Standardizer
     change: Standardizer
     limits: tuple[float, float] | None = eqx.field(static=True, default=None)
-    """The range that actions are cut to, in their own units."""
+    """The range that actions are clipped to, in their original units."""
 
     @staticmethod
     def of(demonstrations: Trajectories, limits: tuple[float, float] | None = None) -> Statistics:
-        """The statistics of the real steps of these demonstrations, piece by piece: they may lie on disk."""
-        found: list[Moments] = []
-        for piece in demonstrations.pieces():
-            states, actions, real = (np.asarray(x) for x in (piece.states, piece.actions, piece.mask))
-            taken = (states[:, 1:], actions, states[:, 1:] - states[:, :-1])
-            seen = [Moments.of(x.reshape(-1, x.shape[-1]) if real.all() else x[real]) for x in taken]
-            found = [a.join(b) for a, b in zip(found, seen, strict=True)] if found else seen
-        return Statistics(*map(Standardizer.of, found), limits=limits)
+        """The statistics of all steps of these demonstrations without padding.
 
-    def action_of(self, standard: Float[Array, "*batch A"]) -> Float[Array, "*batch A"]:
-        """An action in its own units, within its range."""
-        action = self.action.undo(standard)
+        They are computed piece by piece, because the demonstrations may be stored on disk.
+        """
+        merged: list[Moments] = []
+        for piece in demonstrations.pieces():
+            states, actions, mask = (np.asarray(x) for x in (piece.states, piece.actions, piece.mask))
+            values = (states[:, 1:], actions, states[:, 1:] - states[:, :-1])
+            moments = [Moments.of(x.reshape(-1, x.shape[-1]) if mask.all() else x[mask]) for x in values]
+            merged = [a.merge(b) for a, b in zip(merged, moments, strict=True)] if merged else moments
+        return Statistics(*map(Standardizer.of, merged), limits=limits)
+
+    def action_of(self, standardised: Float[Array, "*batch A"]) -> Float[Array, "*batch A"]:
+        """The action in its original units, clipped to its range."""
+        action = self.action.undo(standardised)
         return action if self.limits is None else jnp.clip(action, *self.limits)
 
 
-NARROW = 8  # inputs up to which a product is a few sums, which XLA fuses with what comes next
+MAX_NARROW_INPUTS = 8
+"""Up to this number of inputs a matrix product is written as a sum, which XLA fuses with the operations after it."""
 
 
 def on_cpu() -> bool:
-    """Whether what is compiled now runs on a CPU."""
+    """Whether JAX compiles for a CPU."""
     return jax.default_backend() == "cpu"
 
 
 @jax.custom_vjp
-def _narrow(x: Array, weight: Array) -> Array:
-    """x @ weight as a few sums."""
+def _narrow_matmul(x: Array, weight: Array) -> Array:
+    """x @ weight as a sum with one term per input."""
     return sum((x[..., i : i + 1] * weight[i] for i in range(1, len(weight))), start=x[..., :1] * weight[0])
 
 
-def _back_through_narrow(kept: tuple[Array, Array], back: Array) -> tuple[Array, Array]:
-    x, weight = kept
-    return back @ weight.T, jnp.einsum("...i,...o->io", x, back)
+def _narrow_matmul_backward(residuals: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:
+    x, weight = residuals
+    return cotangent @ weight.T, jnp.einsum("...i,...o->io", x, cotangent)
 
 
-_narrow.defvjp(lambda x, weight: (_narrow(x, weight), (x, weight)), _back_through_narrow)
+_narrow_matmul.defvjp(lambda x, weight: (_narrow_matmul(x, weight), (x, weight)), _narrow_matmul_backward)
 
 
 class Linear(eqx.Module):
-    """x @ weight + bias; several of them as one where they carry a leading axis, and x does."""
+    """x @ weight + bias. Weight and bias may have a leading axis of several layers, if x has it too."""
 
     weight: Float[Array, "*several inputs outputs"]
     bias: Float[Array, "*several outputs"]
@@ -129,45 +135,55 @@ class Linear(eqx.Module):
         self.bias = jnp.zeros(outputs)
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        narrow = self.weight.ndim == 2 and 0 < len(self.weight) <= NARROW
-        narrow = narrow and (x.ndim > 2 or not on_cpu())  # a CPU is slow at it within loops
-        y = _narrow(x, self.weight) if narrow else x @ self.weight
+        narrow = self.weight.ndim == 2 and 0 < len(self.weight) <= MAX_NARROW_INPUTS
+        narrow = narrow and (x.ndim > 2 or not on_cpu())  # inside of a scan, a CPU is slow at it
+        y = _narrow_matmul(x, self.weight) if narrow else x @ self.weight
         return y + (self.bias if self.bias.ndim == 1 else self.bias[..., None, :])
 
     @classmethod
     def of(cls, weight: Array, bias: Array) -> Linear:
-        """The layer of this weight and bias."""
-        made = object.__new__(cls)
-        object.__setattr__(made, "weight", weight)
-        object.__setattr__(made, "bias", bias)
-        return made
+        """The layer with this weight and bias."""
+        layer = object.__new__(cls)
+        object.__setattr__(layer, "weight", weight)
+        object.__setattr__(layer, "bias", bias)
+        return layer
 
-    def cut(self, first: int, second: int) -> tuple[Linear, Linear, Linear]:
-        """Three layers whose sum this is, one for each part of its inputs; the last has the bias."""
+    def split_inputs(self, first: int, second: int) -> tuple[Linear, Linear, Linear]:
+        """Three layers that add up to this one.
+
+        They read the inputs before `first`, those from `first` to `second` and those from `second` on. The last of
+        them has the bias.
+        """
         a, b, c = jnp.split(self.weight, [first, second])
-        none = jnp.zeros_like(self.bias)
-        return Linear.of(a, none), Linear.of(b, none), Linear.of(c, self.bias)
+        zeros = jnp.zeros_like(self.bias)
+        return Linear.of(a, zeros), Linear.of(b, zeros), Linear.of(c, self.bias)
 
 
-def beside(*layers: Linear) -> Linear:
-    """One layer whose outputs are those of several that read the same, side by side."""
+def concatenate_outputs(*layers: Linear) -> Linear:
+    """One layer whose outputs are the concatenated outputs of layers that have the same inputs."""
     return Linear.of(
         jnp.concatenate([layer.weight for layer in layers], axis=-1),
         jnp.concatenate([layer.bias for layer in layers], axis=-1),
     )
 
 
-def apart(x: Float[Array, "*batch both"], first: int) -> tuple[Array, Array]:
-    """The first so many columns, and the others; back they come side by side (JAX would add them up, padded)."""
-    return cast(tuple[Array, Array], _apart(x, first))
+def split_columns(x: Float[Array, "*batch both"], first: int) -> tuple[Array, Array]:
+    """The first `first` columns and the other columns.
+
+    The gradient concatenates the two cotangents. JAX's own would pad both with zeros and add them.
+    """
+    return cast(tuple[Array, Array], _split_columns(x, first))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _apart(x, first):
+def _split_columns(x, first):
     return x[..., :first], x[..., first:]
 
 
-_apart.defvjp(lambda x, first: (_apart(x, first), None), lambda first, _, back: (jnp.concatenate(back, axis=-1),))
+_split_columns.defvjp(
+    lambda x, first: (_split_columns(x, first), None),
+    lambda first, _, cotangents: (jnp.concatenate(cotangents, axis=-1),),
+)
 
 
 class MLP(eqx.Module):
@@ -184,20 +200,20 @@ class MLP(eqx.Module):
         return self.after_first(self.layers[0](x))
 
     def after_first(self, x: Float[Array, "*batch first"]) -> Float[Array, "*batch outputs"]:
-        """The outputs, from what the first layer returned."""
+        """The outputs of the MLP, computed from those of its first layer."""
         for layer in self.layers[1:]:
             x = layer(jax.nn.relu(x))
         return x
 
 
 class Gaussian(eqx.Module):
-    """A diagonal Gaussian."""
+    """A diagonal Gaussian distribution."""
 
     mean: Float[Array, "*batch size"]
     log_sigma: Float[Array, "*batch size"]
 
     def draw(self, noise: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
-        """The value that standard normal noise stands for; gradients flow through it."""
+        """The reparameterised sample for this standard normal noise."""
         return self.mean + jnp.exp(self.log_sigma) * noise
 
     def nld(self, x: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
@@ -206,14 +222,15 @@ class Gaussian(eqx.Module):
         return jnp.sum(0.5 * z**2 + self.log_sigma + 0.5 * np.log(2 * np.pi), axis=-1)
 
     def kl(self) -> Float[Array, "*batch size"]:
-        """KL divergence from the standard normal, one number a dimension."""
+        """KL divergence from the standard normal distribution, per dimension."""
         return 0.5 * (self.mean**2 + jnp.exp(2 * self.log_sigma) - 1) - self.log_sigma
 
 
-LOG_SIGMA = (-6.0, 3.0)  # in units of the data's deviation: keeps the density of repeated values bounded
+LOG_SIGMA = (-6.0, 3.0)
+"""The range of log sigma for standardised data; it bounds the density where values repeat."""
 
 
 def gaussian(outputs: Float[Array, "*batch two_sizes"]) -> Gaussian:
-    """The Gaussian whose mean and log sigma a network returns side by side."""
+    """The Gaussian of a network's outputs, which are the mean and then log sigma."""
     mean, log_sigma = jnp.split(outputs, 2, axis=-1)
     return Gaussian(mean, jnp.clip(log_sigma, *LOG_SIGMA))

@@ -1,8 +1,8 @@
-"""Policies: the trajectory VAE and the RNN. Both share one decoder; the RNN has no embedding.
+"""Policies: the trajectory VAE and the RNN. Both have the same decoder; the RNN has no embedding.
 
-A policy offers three functions. `imitate` says how well it explains demonstrations, `context` draws what stays fixed
-during a rollout, and `step` turns `noise` many numbers of standard normal noise into an action and hands on its memory.
-Nothing is remembered on the module.
+A policy has three main functions. `imitate` returns its loss on demonstrations, `context` draws what is fixed during a
+rollout, and `step` maps a memory, a state and `noise` standard normal numbers to an action and the next memory. The
+module itself never changes.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ import jax.numpy as jnp
 from jaxtyping import Float, PRNGKeyArray, Shaped
 
 from ..config import Network
-from ..labeling import LabelSpace
-from ..trajectories import Array, Trajectories
-from .layers import LOG_SIGMA, MLP, Gaussian, Linear, Statistics, apart, beside, gaussian
-from .recurrent import ALWAYS, GRU, Reader, gates, in_time, read
+from ..data.trajectories import Array, Trajectories
+from ..styles.label_spaces import LabelSpace
+from .layers import LOG_SIGMA, MLP, Gaussian, Linear, Statistics, concatenate_outputs, gaussian, split_columns
+from .recurrent import GRU, UNMASKED, Reader, gru_cell, scan_grus, time_major
 
 
 class Imitation(NamedTuple):
-    """How well a policy explains demonstrations: sums over time, one a trajectory; kl one a dimension of z as well."""
+    """The imitation losses of a policy, per demonstration."""
 
     nld: Float[Array, " batch"]
+    """Negative log-density of the actions, summed over time."""
     kl: Float[Array, "batch latent"]
+    """KL divergence of the embedding from its prior, per dimension; it has no columns if there is no embedding."""
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """What training, rollouts and evaluation ask of a policy."""
+    """The interface of a policy: what training, rollouts and evaluation call."""
 
     def imitate(self, demonstrations: Trajectories, labels: Array, key: PRNGKeyArray) -> Imitation: ...
 
@@ -45,12 +47,13 @@ class Policy(Protocol):
 
 
 class Decoder(eqx.Module):
-    """π(a | s, context, memory): a Gaussian over actions, with a memory of earlier steps or without."""
+    """π(a | s, context, memory): a Gaussian over actions; the memory of earlier steps is empty if it is Markov."""
 
     statistics: Statistics
     body: MLP
     recurrence: GRU | None
     log_sigma: Float[Array, " actions"] | None
+    """The logarithm of the deviation of each action; None if it is an output of the body."""
 
     def __init__(self, statistics: Statistics, context: int, network: Network, *, key: PRNGKeyArray):
         key_body, key_memory = jax.random.split(key)
@@ -58,13 +61,13 @@ class Decoder(eqx.Module):
         recurrent, shared = network.decoder == "recurrent", network.variance == "global"
         self.statistics = statistics
         self.recurrence = GRU(states + actions, network.hidden, key=key_memory) if recurrent else None
-        inputs = states + (network.hidden if recurrent else 0) + context  # labels come last, as `joining` wants it
+        inputs = states + (network.hidden if recurrent else 0) + context  # labels come last: see `label_axes`
         self.body = MLP((inputs, *network.layers, actions if shared else 2 * actions), key=key_body)
         self.log_sigma = jnp.zeros(actions) if shared else None
 
     @property
     def noise(self) -> int:
-        """Numbers of standard normal noise that a step takes."""
+        """Standard normal numbers per step."""
         return self.statistics.action.mean.size
 
     def memory(self, batch: int) -> Array:
@@ -75,14 +78,13 @@ class Decoder(eqx.Module):
         """The memory after a step."""
         if self.recurrence is None:
             return memory
-        return self.recurrence.step(memory, self.observe(state, action))
+        return self.recurrence.step(memory, self.step_features(state, action))
 
     def act(self, context: Array, memory: Array, state: Array) -> Gaussian:
-        """The distribution of the next action, in units of the actions' deviation."""
-        of_state, of_memory, of_context = self._first(context.shape[-1])
-        return self._act(
-            self.body.after_first(of_state(self.statistics.state(state)) + of_memory(memory) + of_context(context))
-        )
+        """The distribution of the next standardised action."""
+        from_state, from_memory, from_context = self._split_first_layer(context.shape[-1])
+        hidden = from_state(self.statistics.state(state)) + from_memory(memory) + from_context(context)
+        return self._distribution(self.body.after_first(hidden))
 
     def nld(
         self,
@@ -90,68 +92,73 @@ class Decoder(eqx.Module):
         context: Float[Array, "batch context"],
         memories: Float[Array, "time batch size"] | None = None,
     ) -> Float[Array, " batch"]:
-        """Negative log-density of the demonstrated actions in their own units, summed over time.
+        """Negative log-density of the demonstrated actions in their original units, summed over time.
 
-        The memories after each step can be given if they are known already.
+        The memories after each step are computed if they are not passed.
         """
-        states, actions, mask = in_time(demonstrations)
+        states, actions, mask = time_major(demonstrations)
         if memories is None and self.recurrence is not None:
-            (memories,) = read([self.recurrence], [self.observe(states[:-1], actions)], [mask])
+            (memories,) = scan_grus([self.recurrence], [self.step_features(states[:-1], actions)], [mask])
         before = jnp.zeros((*mask.shape, 0)) if memories is None else jnp.pad(memories[:-1], ((1, 0), (0, 0), (0, 0)))
-        standard = self.act(context, before, states[:-1]).nld(self.statistics.action(actions))
-        per_step = standard + jnp.log(self.statistics.action.deviation).sum()
+        standardised = self.act(context, before, states[:-1]).nld(self.statistics.action(actions))
+        per_step = standardised + jnp.log(self.statistics.action.deviation).sum()
         return jnp.sum(jnp.where(mask, per_step, 0.0), axis=0)
 
-    def ready(self, context: Float[Array, "batch context"]) -> Ready:
-        """The decoder fitted together for many steps in one context."""
-        of_state, of_memory, of_context = self._first(context.shape[-1])
+    def prepare(self, context: Float[Array, "batch context"]) -> PreparedDecoder:
+        """The decoder with its weights arranged for many steps in one context."""
+        from_state, from_memory, from_context = self._split_first_layer(context.shape[-1])
         memory = inputs = None
         if self.recurrence is not None:
-            inputs, memory = self.recurrence.inputs, beside(of_memory, self.recurrence.recurrent)
-        return Ready(of_context(context), of_state, memory, inputs)
+            inputs, memory = self.recurrence.inputs, concatenate_outputs(from_memory, self.recurrence.recurrent)
+        return PreparedDecoder(from_context(context), from_state, memory, inputs)
 
-    def draw(self, ready: Ready, memory: Array, state: Array, noise: Array) -> tuple[Array, Array]:
-        """An action in its own units, and the memory after it."""
-        hidden = ready.context + ready.state(self.statistics.state(state))
-        from_memory = memory
-        if ready.memory is not None:
-            first, from_memory = apart(ready.memory(memory), hidden.shape[-1])
-            hidden = hidden + first
-        action = self.statistics.action_of(self._act(self.body.after_first(hidden)).draw(noise))
-        if ready.inputs is None:
-            return action, memory
-        return action, gates(memory, ready.inputs(self.observe(state, action)), from_memory, ALWAYS)
+    def step(self, prepared: PreparedDecoder, memory: Array, state: Array, noise: Array) -> tuple[Array, Array]:
+        """An action in its original units, and the memory after it."""
+        hidden = prepared.context + prepared.state(self.statistics.state(state))
+        if prepared.memory is None or prepared.inputs is None:
+            return self._draw(hidden, noise), memory
+        from_memory, gates = split_columns(prepared.memory(memory), hidden.shape[-1])
+        action = self._draw(hidden + from_memory, noise)
+        return action, gru_cell(memory, prepared.inputs(self.step_features(state, action)), gates, UNMASKED)
 
-    def observe(self, state: Array, action: Array) -> Array:
-        """A step as the networks see it: state and action, standardised, side by side."""
+    def step_features(self, state: Array, action: Array) -> Array:
+        """The standardised state and action of a step, concatenated: the input of the GRUs."""
         return jnp.concatenate([self.statistics.state(state), self.statistics.action(action)], axis=-1)
 
-    def _first(self, context: int) -> tuple[Linear, Linear, Linear]:
-        """The body's first layer by what it reads: state, memory, context (and its bias)."""
+    def _split_first_layer(self, context: int) -> tuple[Linear, Linear, Linear]:
+        """The body's first layer, split into layers of the state, the memory and the context; the last has the bias."""
         first = self.body.layers[0]
-        return first.cut(self.statistics.state.mean.size, len(first.weight) - context)
+        return first.split_inputs(self.statistics.state.mean.size, len(first.weight) - context)
 
-    def _act(self, outputs: Array) -> Gaussian:
+    def _draw(self, hidden: Array, noise: Array) -> Array:
+        """An action in its original units, from the outputs of the first layer."""
+        return self.statistics.action_of(self._distribution(self.body.after_first(hidden)).draw(noise))
+
+    def _distribution(self, outputs: Array) -> Gaussian:
         if self.log_sigma is None:
             return gaussian(outputs)
         return Gaussian(outputs, jnp.broadcast_to(jnp.clip(self.log_sigma, *LOG_SIGMA), outputs.shape))
 
 
-class Ready(eqx.Module):
-    """A decoder fitted together for many steps in one context.
+class PreparedDecoder(eqx.Module):
+    """The weights of a decoder arranged for many steps in one context.
 
-    The context's share of the first layer is known once and for all, and one product of the memory serves both the
-    first layer and the gates.
+    The context's share of the first layer is computed once, and one product of the memory serves both the first layer
+    and the gates of the GRU.
     """
 
     context: Float[Array, "batch first"]
+    """The context's share of the first layer, with the bias."""
     state: Linear
+    """From the state to the first layer."""
     memory: Linear | None
+    """From the memory to the first layer and to the gates; None if the decoder is Markov."""
     inputs: Linear | None
+    """From state and action to the gates; None if the decoder is Markov."""
 
 
 class TVAE(eqx.Module):
-    """The trajectory variational autoencoder (Eq. 2); with labels, the conditional one (Eq. 10)."""
+    """The trajectory variational autoencoder (Eq. 2); if its label space has labels, the conditional one (Eq. 10)."""
 
     reader: Reader
     posterior: Linear
@@ -159,7 +166,8 @@ class TVAE(eqx.Module):
     space: LabelSpace = eqx.field(static=True)
     latent: int = eqx.field(static=True)
     free_bits: float = eqx.field(static=True)
-    blind_encoder: bool = eqx.field(static=True)
+    encode_labels: bool = eqx.field(static=True)
+    """Whether the encoder reads the labels: q(z | τ, y) if it does, q(z | τ) if not."""
 
     def __init__(
         self,
@@ -168,39 +176,41 @@ class TVAE(eqx.Module):
         network: Network,
         *,
         key: PRNGKeyArray,
-        blind_encoder: bool = False,
+        encode_labels: bool = True,
     ):
         key_reader, key_posterior, key_decoder = jax.random.split(key, 3)
         inputs = statistics.state.mean.size + statistics.action.mean.size
         self.reader = Reader(inputs, network.hidden, key=key_reader)
-        seen = self.reader.width + (0 if blind_encoder else space.width)
-        self.posterior = Linear(seen, 2 * network.latent, key=key_posterior)
+        encoded = self.reader.width + (space.width if encode_labels else 0)
+        self.posterior = Linear(encoded, 2 * network.latent, key=key_posterior)
         self.decoder = Decoder(statistics, network.latent + space.width, network, key=key_decoder)
-        self.space, self.blind_encoder = space, blind_encoder
+        self.space, self.encode_labels = space, encode_labels
         self.latent, self.free_bits = network.latent, network.free_bits
 
     def encode(self, demonstrations: Trajectories, labels: Shaped[Array, "batch M"]) -> Gaussian:
-        """q(z | τ, y), the embedding of each demonstration."""
-        return self._read(demonstrations, labels, None)[0]
+        """q(z | τ, y), the distribution of the embedding of each demonstration."""
+        return self._encode_with(None, demonstrations, labels)[0]
 
-    def _read(self, demonstrations: Trajectories, labels: Array, other: GRU | None) -> tuple[Gaussian, Array | None]:
-        """The embedding, and the memories of another GRU that reads the same steps in the same loop."""
-        states, actions, mask = in_time(demonstrations)
-        vector, memories = self.reader.beside(other, self.decoder.observe(states[:-1], actions), mask)
-        seen = vector if self.blind_encoder else jnp.concatenate([vector, self.space.encode(labels)], axis=-1)
-        return gaussian(self.posterior(seen)), memories
+    def _encode_with(
+        self, other: GRU | None, demonstrations: Trajectories, labels: Array
+    ) -> tuple[Gaussian, Array | None]:
+        """The embedding, and the memories of another GRU that reads the same steps in the same scan."""
+        states, actions, mask = time_major(demonstrations)
+        vector, memories = self.reader.read_with(other, self.decoder.step_features(states[:-1], actions), mask)
+        encoded = jnp.concatenate([vector, self.space.encode(labels)], axis=-1) if self.encode_labels else vector
+        return gaussian(self.posterior(encoded)), memories
 
     def imitate(self, demonstrations: Trajectories, labels: Shaped[Array, "batch M"], key: PRNGKeyArray) -> Imitation:
-        """Negative log-density given an embedding drawn from q, and the KL of q from its prior."""
-        embedding, memories = self._read(demonstrations, labels, self.decoder.recurrence)
+        """Negative log-density with an embedding drawn from q, and the KL divergence of q from its prior."""
+        embedding, memories = self._encode_with(self.decoder.recurrence, demonstrations, labels)
         z = embedding.draw(jax.random.normal(key, embedding.mean.shape))
         context = jnp.concatenate([z, self.space.encode(labels)], axis=-1)
         return Imitation(self.decoder.nld(demonstrations, context, memories), embedding.kl())
 
-    def context(self, labels: Shaped[Array, "batch M"], key: PRNGKeyArray) -> Ready:
-        """An embedding from the prior, and the labels."""
+    def context(self, labels: Shaped[Array, "batch M"], key: PRNGKeyArray) -> PreparedDecoder:
+        """An embedding drawn from the prior, and the labels."""
         z = jax.random.normal(key, (len(labels), self.latent))
-        return self.decoder.ready(jnp.concatenate([z, self.space.encode(labels)], axis=-1))
+        return self.decoder.prepare(jnp.concatenate([z, self.space.encode(labels)], axis=-1))
 
     def memory(self, batch: int) -> Array:
         """The memory before the first step."""
@@ -208,16 +218,23 @@ class TVAE(eqx.Module):
 
     @property
     def noise(self) -> int:
-        """Numbers of standard normal noise that a step takes."""
+        """Standard normal numbers per step."""
         return self.decoder.noise
 
-    def step(self, context: Ready, memory: Array, state: Array, noise: Array) -> tuple[Array, Array]:
+    def step(self, context: PreparedDecoder, memory: Array, state: Array, noise: Array) -> tuple[Array, Array]:
         """An action, and the memory after it."""
-        return self.decoder.draw(context, memory, state, noise)
+        return self.decoder.step(context, memory, state, noise)
+
+    def label_axes(self) -> dict[str, int]:
+        """The axis that ends in the label columns, for each array that has them, by dotted path."""
+        if not self.space.kinds:
+            return {}
+        encoder = {"posterior.weight": -2} if self.encode_labels else {}
+        return {**encoder, "decoder.body.layers.0.weight": -2}
 
 
 class RNN(eqx.Module):
-    """The recurrent policy: a decoder whose context is the labels alone."""
+    """The recurrent policy: a decoder whose context is the labels."""
 
     decoder: Decoder
     space: LabelSpace = eqx.field(static=True)
@@ -227,12 +244,12 @@ class RNN(eqx.Module):
         self.space = space
 
     def imitate(self, demonstrations: Trajectories, labels: Shaped[Array, "batch M"], key: PRNGKeyArray) -> Imitation:
-        """Negative log-density; there is no embedding, so its KL has no dimensions."""
+        """Negative log-density; there is no embedding, so the KL divergence has no dimensions."""
         return Imitation(self.decoder.nld(demonstrations, self.space.encode(labels)), jnp.zeros((len(labels), 0)))
 
-    def context(self, labels: Shaped[Array, "batch M"], key: PRNGKeyArray) -> Ready:
-        """The labels."""
-        return self.decoder.ready(self.space.encode(labels))
+    def context(self, labels: Shaped[Array, "batch M"], key: PRNGKeyArray) -> PreparedDecoder:
+        """The labels; nothing is drawn."""
+        return self.decoder.prepare(self.space.encode(labels))
 
     def memory(self, batch: int) -> Array:
         """The memory before the first step."""
@@ -240,9 +257,13 @@ class RNN(eqx.Module):
 
     @property
     def noise(self) -> int:
-        """Numbers of standard normal noise that a step takes."""
+        """Standard normal numbers per step."""
         return self.decoder.noise
 
-    def step(self, context: Ready, memory: Array, state: Array, noise: Array) -> tuple[Array, Array]:
+    def step(self, context: PreparedDecoder, memory: Array, state: Array, noise: Array) -> tuple[Array, Array]:
         """An action, and the memory after it."""
-        return self.decoder.draw(context, memory, state, noise)
+        return self.decoder.step(context, memory, state, noise)
+
+    def label_axes(self) -> dict[str, int]:
+        """The axis that ends in the label columns, for each array that has them, by dotted path."""
+        return {"decoder.body.layers.0.weight": -2} if self.space.kinds else {}

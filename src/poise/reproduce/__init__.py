@@ -1,4 +1,4 @@
-"""The paper's tables, made again: `poise reproduce`."""
+"""The paper's tables and figures, reproduced: `poise reproduce`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..algorithms import ALGORITHMS
-from ..cores import use_cores
 from ..errors import PoiseError, unknown
-from ..program_cache import use_program_cache
-from . import tables
-from .figures import draw
+from ..system.compile_cache import use_compile_cache
+from ..system.devices import use_cpu_devices
+from .figures import draw_figures
 from .grid import TABLES, Table, find_tables, of_domain
 from .study import Study
+from .tables import write_tables
 
 __all__ = ["TABLES", "Study", "find_tables", "reproduce"]
 
@@ -29,32 +29,54 @@ def reproduce(
     algorithms: Sequence[str] = (),
     progress: bool = True,
 ) -> list[Path]:
-    """Trains what some tables need and is not there yet, and writes all that is measured; the files that were written.
+    """Trains every cell of some tables that is not measured yet, and writes all tables and figures.
 
-    Without data, on those that the domain makes. `quick`: small networks, few demonstrations, one seed. `algorithms`:
-    only these rows. The same call goes on where an earlier one was interrupted.
+    The same call continues an interrupted one.
+
+    Args:
+        names: Tables by name, or `all` (basketball) or `cheetah` for all of a domain.
+        data: The path of demonstrations; by default those that the domain makes.
+        test: The path of test demonstrations; only with `data`.
+        split_by: A column of the data (game, player) whose groups are never divided by the split.
+        seeds: Seeds per cell; 5 by default, 1 if `quick`.
+        quick: Small networks, few demonstrations, few rollouts.
+        out: The folder of the study; under runs/ by default.
+        algorithms: Only these rows.
+        progress: Whether to show progress.
+
+    Returns:
+        The paths of the files that were written: tables.md first, then tables.tex, results.json and figures.
+
+    Raises:
+        PoiseError: If a name is unknown, the data cannot be read, or `out` holds another study.
     """
-    use_program_cache()
-    use_cores()
+    use_compile_cache()
+    use_cpu_devices()
     chosen = find_tables(names)
     _check(chosen, algorithms, seeds, data, test)
     domain = next(iter(chosen.values())).domain
-    name = ["paper", *([domain] if domain != "basketball" else []), *(["quick"] if quick else [])]
     count = (1 if quick else 5) if seeds is None else seeds
-    study = Study.open(out or Path("runs") / "-".join(name), data, test, count, quick, split_by, domain)
+    study = Study.open(out or _default_folder(domain, quick), data, test, count, quick, split_by, domain)
     study.fill(chosen.values(), tuple(algorithms), progress)
     results = study.results()
-    known = of_domain(domain)
-    measured = {name for name, table in known.items() if any(cell.name in results for *_, cell in table.cells())}
-    shown = {name: table for name, table in known.items() if name in measured | chosen.keys()}
-    files = tables.write(study.folder, shown, results, study.about())
-    return files + draw(study, chosen, study.folder / "figures")
+    shown = {
+        name: table
+        for name, table in of_domain(domain).items()
+        if name in chosen or any(cell.name in results for *_, cell in table.cells())
+    }
+    files = write_tables(study.folder, shown, results, study.about())
+    return files + draw_figures(study, chosen, study.folder / "figures")
+
+
+def _default_folder(domain: str, quick: bool) -> Path:
+    words = ["paper", *([domain] if domain != "basketball" else []), *(["quick"] if quick else [])]
+    return Path("runs") / "-".join(words)
 
 
 def _check(
     chosen: dict[str, Table], algorithms: Sequence[str], seeds: int | None, data: str | None, test: str | None
 ) -> None:
-    """Refuses what cannot be reproduced, before any of it costs time."""
+    """Raises an error about arguments that do not fit, before anything is read or trained."""
     if not chosen:
         raise PoiseError("which table? name one, or `all`; `poise reproduce --list` names them")
     rows = {row: None for table in chosen.values() for row in table.algorithms}
@@ -66,4 +88,4 @@ def _check(
     if seeds is not None and seeds < 1:
         raise PoiseError(f"train at least one seed; got {seeds}")
     if test is not None and data is None:
-        raise PoiseError("--test goes with --data: what a domain makes is split by itself")
+        raise PoiseError("--test goes with --data; give both, or neither")

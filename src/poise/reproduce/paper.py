@@ -1,4 +1,4 @@
-"""Every number that the paper prints, as it prints it, and where the paper disagrees with itself.
+"""Every number that the paper prints. `inconsistencies.py` lists where they disagree.
 
 Zhan et al., "Learning Calibratable Policies using Programmatic Style-Consistency", ICML 2020. Sections, equations,
 tables and figures have the numbers of the rendered paper. Style-consistency is in percent, over 5 seeds.
@@ -8,34 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 
 @dataclass(frozen=True)
 class Printed:
-    """A cell of style-consistency over seeds; the deviation is that of a sample (n - 1)."""
+    """A cell of style-consistency over seeds; the deviation is the sample deviation (n - 1)."""
 
     low: float
     median: float
     high: float
-    mean: float | None = None
-    deviation: float | None = None
+    mean: float
+    deviation: float
 
 
 Consistency = dict[str, dict[str, Printed]]
 """Algorithm -> column -> cell."""
+
 Numbers = dict[str, dict[str, tuple[float, ...]]]
 """Row -> column -> the numbers of a cell."""
 
 
 def _lines(rows: str) -> Iterator[tuple[str, list[float]]]:
-    """The name and the numbers of every line; bars are for the eye."""
+    """Yields the name and the numbers of every line; bars only separate."""
     for line in rows.strip().splitlines():
         name, *numbers = line.replace("|", " ").split()
         yield name, [float(number) for number in numbers]
 
 
 def _cut(values: Sequence[float], size: int) -> list[tuple[float, ...]]:
+    """The values in tuples of this size."""
     return list(zip(*[iter(values)] * size, strict=True))
 
 
@@ -49,16 +50,17 @@ def _consistency(columns: str, rows: str) -> Consistency:
 
 
 def _numbers(columns: str, rows: str, each: int = 1) -> Numbers:
-    """A table of lines with `each` numbers a column."""
+    """A table of lines with `each` numbers per column."""
     return {row: dict(zip(columns.split(), _cut(numbers, each), strict=True)) for row, numbers in _lines(rows)}
 
 
-BASKETBALL_STYLES = "speed displacement destination direction curvature"
-CHEETAH_STYLES = "speed torso_height back_foot_height front_foot_height"
+BASKETBALL_COLUMNS = "speed displacement destination direction curvature"
+
+CHEETAH_COLUMNS = "speed torso_height back_foot_height front_foot_height"
 
 CONSISTENCY: dict[str, Consistency] = {
     # Tables 9a and 11a: basketball, one style of 3 classes
-    "single-styles": _consistency(BASKETBALL_STYLES, """
+    "single-styles": _consistency(BASKETBALL_COLUMNS, """
     ctvae        82 83 85  71 72 74  81 82 82  76 77 80  60 61 62 | 83.4  1.2  72.4 1.4  81.9 0.6  77.7 1.3  61.0 1.0
     ctvae-info   84 84 87  69 71 74  78 79 83  71 72 74  60 60 62 | 85.0  1.2  71.2 1.9  80.1 1.8  72.3 1.1  60.2 0.8
     ctvae-mi     84 86 87  71 74 74  80 82 84  75 77 78  58 72 74 | 85.8  1.3  72.8 1.5  82.2 1.4  76.9 1.1  68.6 6.4
@@ -86,7 +88,7 @@ CONSISTENCY: dict[str, Consistency] = {
     ctvae-style  92 93 94  86 88 90  62 88 88  66 75 80  11 55 77 | 92.8 1.0  88.3 1.7  81.7 11.0  73.9 5.4  50.3 24.7
     """),
     # Tables 10a and 12a: Cheetah, one style of 2 classes
-    "cheetah-single-styles": _consistency(CHEETAH_STYLES, """
+    "cheetah-single-styles": _consistency(CHEETAH_COLUMNS, """
     ctvae        53 59 62  62 63 70  61 68 73  63 68 72 | 57.4 3.9  64.4 3.1  67.4 4.2  68.5 3.7
     ctvae-info   56 57 61  62 63 72  58 65 72  63 66 69 | 58.3 2.1  65.0 4.2  64.1 5.4  66.1 2.7
     ctvae-mi     53 60 62  62 65 70  60 65 70  66 70 73 | 58.4 3.9  65.7 3.2  65.0 3.6  69.9 2.6
@@ -126,7 +128,7 @@ NUMBERS: dict[str, Numbers] = {
     """)
     },
     # Table 17: labels (%) that noise of 1 to 4 sigma on the scores changes; and sigma, in units that it does not name
-    "noise-disagreement": _numbers(BASKETBALL_STYLES, """
+    "noise-disagreement": _numbers(BASKETBALL_COLUMNS, """
     1       5.20   6.18   7.46   5.36   5.88
     2      10.33  12.24  15.54  10.93  11.66
     3      15.36  18.08  23.46  16.78  17.24
@@ -134,7 +136,7 @@ NUMBERS: dict[str, Numbers] = {
     sigma  0.001  0.02   0.02   0.1    0.02
     """),
     # Table 18 and Figure 4: the share (%) of its style-consistency that CTVAE-style loses when trained on such labels
-    "noise-decrease": _numbers(BASKETBALL_STYLES, """
+    "noise-decrease": _numbers(BASKETBALL_COLUMNS, """
     1   2.78   3.21   3.70   3.71   3.16
     2   5.59   7.88   9.75   8.63   4.46
     3   9.71  15.37  16.38  12.39   6.34
@@ -142,7 +144,7 @@ NUMBERS: dict[str, Numbers] = {
     """),
     # Table 15a: the labeler's cross-entropy on test trajectories, mean and deviation, in hundredths
     "labeler": _numbers(
-        BASKETBALL_STYLES, "labeler  3.96 0.33  4.58 0.20  1.61 0.18  3.19 0.25  28.31 0.95", each=2
+        BASKETBALL_COLUMNS, "labeler  3.96 0.33  4.58 0.20  1.61 0.18  3.19 0.25  28.31 0.95", each=2
     ),
     # Table 16: the squared error of learned dynamics per step and dimension, mean and deviation
     "dynamics": _numbers("error", "dynamics  1.47e-7 0.59e-7", each=2),
@@ -153,18 +155,18 @@ NUMBERS: dict[str, Numbers] = {
     ),
     # Table 13: median negative log-density and style-consistency; + is trained half as long again
     "cheetah-longer": _numbers(
-        CHEETAH_STYLES,
+        CHEETAH_COLUMNS,
         "ctvae-style -0.28 79 -0.24 80 -0.16 80 -0.22 77\n ctvae-style+ -0.49 70 -0.42 83 -0.36 80 -0.42 74",
         each=2,
     ),
     # Table 15b, in hundredths, and Table 16
-    "cheetah-labeler": _numbers(CHEETAH_STYLES, "labeler  3.24 0.83  15.87 1.78  17.25 0.73  14.75 0.74", each=2),
+    "cheetah-labeler": _numbers(CHEETAH_COLUMNS, "labeler  3.24 0.83  15.87 1.78  17.25 0.73  14.75 0.74", each=2),
     "cheetah-dynamics": _numbers("error", "dynamics  1.93e-2 0.08e-2", each=2),
 }  # fmt: skip
 """The other tables."""
 
 PAPER: Mapping[str, Mapping[str, Mapping[str, Printed | tuple[float, ...]]]] = {**CONSISTENCY, **NUMBERS}
-"""All of them: table -> algorithm (or another row) -> column -> cell."""
+"""All tables: table -> algorithm (or another row) -> column -> cell."""
 
 
 def _medians(columns: str, rows: str) -> Numbers:
@@ -174,17 +176,17 @@ def _medians(columns: str, rows: str) -> Numbers:
 
 
 MAIN_TEXT: dict[str, Numbers] = {
-    "single-styles": _medians(BASKETBALL_STYLES, "83 72 82 77 61, 84 71 79 72 60, 86 74 82 77 72, 95 96 97 97 81"),
+    "single-styles": _medians(BASKETBALL_COLUMNS, "83 72 82 77 61, 84 71 79 72 60, 86 74 82 77 72, 95 96 97 97 81"),
     "displacement": _medians("2 3 4 6", "92 83 79 70, 90 83 78 70, 92 84 77 70, 99 98 96 92"),
     "joint": _medians("2x3 3x3 4x3 5x3 5x4", "71 58 50 37 21, 69 58 51 32 21, 72 56 51 30 21, 93 88 88 75 55"),
-    "cheetah-single-styles": _medians(CHEETAH_STYLES, "59 63 68 68, 57 63 65 66, 60 65 65 70, 79 80 80 77"),
+    "cheetah-single-styles": _medians(CHEETAH_COLUMNS, "59 63 68 68, 57 63 65 66, 60 65 65 70, 79 80 80 77"),
     "cheetah-speed": _medians("3 4", "45 37, 49 39, 48 37, 59 51"),
     "cheetah-joint": _medians("2x2 3x2", "41 28, 41 27, 40 28, 54 40"),
 }
-"""Tables 1, 2 and 3: medians that the appendix prints again."""
+"""Tables 1, 2 and 3: medians that the appendix repeats."""
 
 RNN_MAIN_TEXT = _numbers("min median max nld", "rnn 79 80 81 -7.7\n rnn-style 81 91 98 -7.6")
-"""Table 5, which Table 14 prints again."""
+"""Table 5, which Table 14 repeats."""
 
 QUOTED: dict[str, tuple[str, str, str, float]] = {
     "Section 6.1, Figure 2, the policy": ("displacement", "ctvae-style", "6", 92),
@@ -195,7 +197,7 @@ QUOTED: dict[str, tuple[str, str, str, float]] = {
     "Figure 5": ("single-styles", "ctvae-style", "destination", 97),
     "Figure 6": ("destination", "ctvae-style", "6", 93),
 }
-"""Where text and captions quote a table: its name, algorithm and column, and the style-consistency that they give."""
+"""Where text and captions quote a table: its name, algorithm and column, and the style-consistency they quote."""
 
 JOINT_STYLES: dict[str, dict[str, int]] = {
     "joint": {"2x3": 8, "3x3": 27, "4x3": 81, "5x3": 243, "5x4": 1024},
@@ -224,60 +226,3 @@ HYPERPARAMETERS: dict[str, dict] = {
     for i, domain in enumerate(("basketball", "cheetah"))
 }
 """The paper's settings: domain -> name -> value."""
-
-
-class Slip(NamedTuple):
-    """Where the paper disagrees with itself, and how."""
-
-    where: str
-    what: str
-    cell: str = ""
-    """The cell, or the column of a table, that it concerns, if there is one."""
-
-
-SLIPS: tuple[Slip, ...] = (
-    Slip("Tables 3a, 9d: CTVAE, 5 styles of 3 classes",
-         "the median 37 is above the maximum 35; mean 31.6 and deviation 2.8 leave about 32", "joint ctvae 5x3"),
-    Slip("Tables 2, 9b: CTVAE-info, 4 classes of DISPLACEMENT",
-         "78 in one, [75, 76, 77] in the other, with which the mean 75.9 agrees", "displacement ctvae-info 4"),
-    Slip("Table 3a: 2 styles of 3 classes", "8 joint styles are printed; there are 9", "joint 2x3"),
-    Slip("Figure 6: 6 classes of DESTINATION",
-         "0.93 is given as Table 9c's; it is the maximum, the median is 84", "destination ctvae-style 6"),
-    Slip("Tables 9a, 9b: 3 classes of DISPLACEMENT",
-         "medians 72, 71, 74, 96 in one, 83, 83, 84, 98 in the other; CTVAE-style's minimum is 89 and 15",
-         "displacement 3"),
-    Slip("Tables 9a, 9c: 3 classes of DESTINATION",
-         "medians 82, 79, 82, 97 in one, 82, 81, 81, 97 in the other; CTVAE-style's minimum is 91 and 68",
-         "destination 3"),
-    Slip("Tables 9b, 11b: captions",
-         "the same classes are roughly uniform in one and non-uniform in the other, and in Section 6.1"),
-    Slip("Tables 9, 11: captions",
-         "CTVAE-style beats the baselines in all experiments by the first; its mean is below the best baseline's in "
-         "SPEED (72.1, 85.8), DISPLACEMENT 3 and 6 (81.4, 83.6; 68.1, 70.2) and DESTINATION 4 (77.0, 77.4)"),
-    Slip("Table 11d: 5 styles of 4 classes", "two means are bold, 20.8 and 50.3; in place of 20.8, its deviation 1.0"),
-    Slip("Tables 4, 14: NLD", "CTVAE has -7.94 and -8.0; Table 4 names no style, Table 14 is about DESTINATION"),
-    Slip("Tables 4, 13: NLD of Cheetah",
-         "-0.28, Table 4's for CTVAE-style, is SPEED's, the best of four styles (-0.24, -0.16, -0.22)"),
-    Slip("Table 4: KL per step",
-         "2.55 a step would be 61 nats in 4 dimensions over 24 steps; the published code sums it over a trajectory"),
-    Slip("Section 6.3, Tables 4, 14: imitation",
-         "no degradation by the text; from -7.94 to -7.83 in Table 4, and a slight one by Table 14's caption"),
-    Slip("Section 6.2, Figures 3, 5", "rollouts end close to the net by the text; they have class 1, which is mid"),
-    Slip("Sections 6.1, 6.5: names", "the policy of 0.92 and those trained on noisy labels are CTVAE-style, not CTVAE"),
-    Slip("Section 7, Appendix A: names", "self-consistency stands for style-consistency"),
-    Slip("Table 7, Appendix A: CTVAE-mi", "its dynamics are fine-tuned by the text; n_env is 0 for basketball"),
-    Slip("Tables 15, 16: captions", "n_label and n_dynamics, as Table 7 has them, are written with superscripts"),
-    Slip("Sections 3, 5: the policy", "a map from states to actions, then a density; rollouts take it without a label"),
-    Slip("Equations 4 to 6, 8, 12, 13, Figure 6: starts",
-         "where rollouts start is not said; Figure 6 draws positions from p(y), a distribution of labels"),
-    Slip("Equation 6, Section 4: the joint metric",
-         "the equation adds up one loss a style; what is measured is 0 if all styles are right, else 1"),
-    Slip("Equations 2, 10, 11: the encoder", "q_phi in the expectation, q_theta in the KL"),
-    Slip("Equation 10", "a full stop stands for the comma in q(z | tau, y)"),
-    Slip("Equation 11", "the minimum over psi is inside the expectation: another auxiliary network for each z"),
-    Slip("Equations 7, 11, 12: psi", "one letter for three networks: label approximator, auxiliary network, r"),
-    Slip("Equations 12, 13: z", "rollouts are conditioned on a z that is drawn from nothing"),
-    Slip("Equation 13", "the CTVAE loss on the right lacks its encoder"),
-    Slip("Equation 14", "the minimum is over varphi_mu twice, and not over varphi_sigma"),
-)  # fmt: skip
-"""The paper's own inconsistencies."""

@@ -1,4 +1,4 @@
-"""Training and scoring all cells of some tables: many at once, each saved when it is done, continued at will."""
+"""A study: every cell of some tables, trained many at a time, each saved as soon as it is measured."""
 
 from __future__ import annotations
 
@@ -6,45 +6,56 @@ import itertools
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from .. import config, origin, storage
-from ..config import Experiment, Settings
+from .. import config
+from ..config import Settings
+from ..data.splits import Splits
+from ..data.trajectories import Trajectories
 from ..domains import Domain, find_domain
 from ..errors import PoiseError
-from ..files import make_folder
-from ..jobs import train_tasks
-from ..joining import join
-from ..labeling import label_all, label_space
-from ..runs import Run, load_run
-from ..tasks import Task, fingerprint, load_splits, prepare_all
-from ..trajectories import Trajectories
-from . import grid
-from .grid import Cell, Table
+from ..evaluation.report import Report
+from ..runs.experiment import Experiment
+from ..runs.load import load_run
+from ..runs.prepare import Prepared, fingerprint, load_splits, prepare_all
+from ..runs.run import Run
+from ..runs.train import train_prepared
+from ..styles.label_spaces import shared_space
+from ..styles.labeling_functions import label_space
+from ..styles.scoring import label_all
+from ..system import provenance, storage
+from ..system.storage import make_folder
+from .cells import SETUPS, Cell, program_of
+from .grid import Table
 
 FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Study:
-    """A folder with the cells of some tables: `cells/NAME.json` what was measured, `runs/NAME` what was trained."""
+    """A folder with the cells of some tables: `cells/NAME.json` is what was measured, `runs/NAME` what was trained."""
 
     folder: Path
-    like: Experiment
+    shared: Experiment
     """What all experiments have in common: data, seeds, settings."""
     fingerprints: tuple[str, ...] = ()
-    """Of the demonstrations to train on and to test on."""
+    """Of the training and the test demonstrations."""
     rollouts: int = 4_000
+    """Rollouts per seed."""
+    splits: Splits | None = field(default=None, repr=False, compare=False)
+    """The demonstrations; read once for all cells."""
 
     @property
     def domain(self) -> Domain:
-        """Where its demonstrations come from."""
-        return find_domain(self.like.domain or self.like.data)
+        """The domain of all cells."""
+        found = self.shared.find_domain()
+        assert found is not None
+        return found
 
     @staticmethod
     def open(
@@ -56,114 +67,146 @@ class Study:
         split_by: str | None = None,
         domain: str = "basketball",
     ) -> Study:
-        """The study in a folder, new or to be continued; without data, on those that the domain makes.
+        """Opens the study in a folder, or begins one.
 
-        Data that name the game of each row are split by game, if nothing else is asked for.
+        Args:
+            folder: Where the study is, or will be.
+            data: The path of demonstrations; by default those that the domain makes. Demonstrations with a column
+                `game` are split by game unless `split_by` says otherwise.
+            test: The path of test demonstrations.
+            seeds: Seeds per cell.
+            quick: Small networks, few demonstrations and a quarter of the rollouts.
+            split_by: A column whose groups are never divided by the split.
+            domain: The domain of the tables.
+
+        Raises:
+            PoiseError: If the data cannot be read, or the folder holds a study with other data or settings.
         """
-        setup = grid.SETUPS[domain]
-        rollouts = find_domain(domain).rollouts
-        settings, rollouts = (setup.quick, rollouts // 4) if quick else (setup.settings, rollouts)
-        like = Experiment(data=domain, test=test, seeds=seeds, settings=settings, split_by=split_by)
+        setup, found = SETUPS[domain], find_domain(domain)
+        shared = Experiment(
+            data=domain,
+            test=test,
+            seeds=seeds,
+            settings=setup.quick if quick else setup.settings,
+            split_by=split_by,
+            count=setup.quick_count if quick and data is None else None,
+        )
+        splits = None
         if data is not None:
-            by = split_by or ("game" if "game" in Trajectories.load(data).metadata else None)
-            like = replace(like, data=data, domain=domain, split_by=by)
-        elif quick:
-            like = replace(like, count=setup.few)
-        splits = load_splits(like, find_domain(domain))  # what is wrong is told before anything is written
-        known = tuple(fingerprint(part) for part in (splits.train, splits.test))
-        study = Study(make_folder(Path(folder)), like, known, rollouts)
-        path, about = study.folder / "study.json", json.loads(json.dumps(study.about()))
-        if path.exists():
-            old = storage.read_json(path)
-            old["settings"] = config.fill(Settings, old["settings"])
-            for key in about:
-                if old.get(key) != about[key]:
-                    raise PoiseError(
-                        f"{folder} holds another study ({key}: {old.get(key)}, not {about[key]}); choose another --out"
-                    )
-        storage.write_json(path, {**about, "command": origin.command()})
+            loaded = Trajectories.load(data)
+            by = split_by or ("game" if "game" in loaded.metadata else None)
+            shared = replace(shared, data=data, domain=domain, split_by=by)
+            splits = load_splits(replace(shared, data=loaded), found)
+        splits = splits or load_splits(shared, found)
+        study = Study(
+            folder=make_folder(Path(folder)),
+            shared=shared,
+            fingerprints=tuple(fingerprint(part) for part in (splits.train, splits.test)),
+            rollouts=found.rollouts // 4 if quick else found.rollouts,
+            splits=splits,
+        )
+        study._check_folder()
+        storage.write_json(study.folder / "study.json", {**study.about(), "command": provenance.command()})
         return study
 
+    def _check_folder(self) -> None:
+        """Raises an error if the folder holds another study."""
+        path = self.folder / "study.json"
+        if not path.exists():
+            return
+        old, new = storage.read_json(path), json.loads(json.dumps(self.about()))
+        old["settings"] = config.fill(Settings, old["settings"])
+        for key in new:
+            if old.get(key) != new[key]:
+                raise PoiseError(
+                    f"{self.folder} holds another study ({key}: {old.get(key)}, not {new[key]}); choose another --out"
+                )
+
     def about(self) -> dict[str, Any]:
-        """What makes it this study, and no other; data may lie elsewhere the next time, but must be the same."""
+        """What sets this study apart from others. Data may be moved between two sittings, but not changed."""
         return {
             "format": FORMAT,
-            "data": Path(self.like.data).name,
-            "test": self.like.test and Path(self.like.test).name,
-            "count": self.like.count,
-            "split_by": self.like.split_by,
+            "data": Path(str(self.shared.data)).name,
+            "test": self.shared.test and Path(self.shared.test).name,
+            "count": self.shared.count,
+            "split_by": self.shared.split_by,
             "fingerprints": list(self.fingerprints),
-            "seeds": self.like.seeds,
+            "seeds": self.shared.seeds,
             "rollouts": self.rollouts,
-            "settings": config.to_json(self.like.settings),
+            "settings": config.to_json(self.shared.settings),
         }
 
     def result(self, cell: Cell) -> dict[str, Any] | None:
-        """What was measured for a cell, if it was."""
+        """What was measured for a cell, or None."""
         path = self.folder / "cells" / f"{cell.name}.json"
         return storage.read_json(path) if path.exists() else None
 
+    def results(self) -> dict[str, dict[str, Any]]:
+        """Everything that was measured, by the name of the cell."""
+        return {path.stem: storage.read_json(path) for path in sorted((self.folder / "cells").glob("*.json"))}
+
     def run(self, cell: Cell) -> Run | None:
-        """The trained run of a cell, if it is here."""
+        """The trained run of a cell, or None."""
         folder = self.folder / "runs" / cell.name
         return load_run(folder) if (folder / "weights.safetensors").exists() else None
 
-    def results(self) -> dict[str, dict[str, Any]]:
-        """All that was measured, by the name of a cell."""
-        return {path.stem: storage.read_json(path) for path in sorted((self.folder / "cells").glob("*.json"))}
-
     def missing(self, tables: Iterable[Table], algorithms: tuple[str, ...] = ()) -> list[list[Cell]]:
-        """The cells that are not measured yet, those that one program trains together."""
+        """The cells that are not measured yet, in groups that one program trains; all algorithms if none is named."""
         wanted = {cell for table in tables for _, _, cell in table.cells()}
         wanted = [cell for cell in wanted if not algorithms or cell.algorithm in algorithms]
         left = sorted((cell for cell in wanted if self.result(cell) is None), key=lambda cell: cell.name)
-        groups = itertools.groupby(sorted(left, key=grid.same_program), grid.same_program)
+        groups = itertools.groupby(sorted(left, key=program_of), program_of)
         return [list(group) for _, group in groups]
 
     def fill(self, tables: Iterable[Table], algorithms: tuple[str, ...] = (), progress: bool = True) -> None:
-        """Trains and scores every cell that is missing."""
+        """Trains and measures every cell that is missing."""
         tables = list(tables)
         wanted = len({cell for table in tables for _, _, cell in table.cells()})
         done = wanted - sum(map(len, self.missing(tables)))
         groups = self.missing(tables, algorithms)
         for number, group in enumerate(groups, start=1):
             if progress:
-                said = f"{done} of {wanted} cells are done; program {number} of {len(groups)}, {group[0].algorithm}:"
-                runs = len(group) * self.like.seeds
-                tqdm.write(f"{said} {len(group)} cells, {runs} runs at once", file=sys.stderr)
+                title = f"{done} of {wanted} cells are done; program {number} of {len(groups)}, {group[0].algorithm}:"
+                runs = len(group) * self.shared.seeds
+                tqdm.write(f"{title} {len(group)} cells, {runs} runs at once", file=sys.stderr)
             for cell, result in self._measure(group, progress):
                 storage.write_json(make_folder(self.folder / "cells") / f"{cell.name}.json", result)
                 done += 1
 
     def _measure(self, group: list[Cell], progress: bool) -> Iterator[tuple[Cell, dict[str, Any]]]:
-        tasks = prepare_all([cell.experiment(self.like) for cell in group], progress=progress)
-        runs = train_tasks(tasks, [self.folder / "runs" / cell.name for cell in group], progress, quiet=True)
-        joint = join([label_space(run.styles) for run in runs])
-        for cell, task, run in zip(group, tasks, runs, strict=True):
-            report = run.evaluate(rollouts=self.rollouts, joint=joint)
-            scores = [score.to_json() for score in report.algorithms[cell.algorithm]]
-            if cell.dynamics != "known":  # its policy is not trained
-                scores = [{key: score[key] for key in ("seed", "stopped", "dynamics_error")} for score in scores]
-            yield (
-                cell,
-                {
-                    "cell": config.to_json(cell),
-                    "seeds": scores,
-                    "styles": report.about["styles"],
-                    "base_rate": report.about["base_rate"],
-                    "disagreement": _disagreement(task),
-                    "train": len(task.splits.train),
-                    "test": report.about["test"],
-                    "steps": task.splits.test.steps,
-                    "runs_in_program": len(group) * self.like.seeds,
-                    **report.origin,
-                },
-            )
+        """Trains the cells of one program and yields each with what was measured."""
+        experiments = [cell.experiment(self.shared) for cell in group]
+        ready = prepare_all(experiments, splits=self.splits, progress=progress)
+        folders = [self.folder / "runs" / cell.name for cell in group]
+        runs = train_prepared(ready, folders, progress=progress, quiet=True)
+        space = shared_space([label_space(run.styles) for run in runs])  # one program evaluates all of them
+        for cell, prepared, run in zip(group, ready, runs, strict=True):
+            report = run.evaluate(rollouts=self.rollouts, shared=space)
+            yield cell, _cell_result(cell, prepared, report, len(group) * self.shared.seeds)
 
 
-def _disagreement(task: Task) -> float:
-    """The share of training demonstrations whose noisy label is not the true one, in any style."""
-    if not any(task.noise):
+def _cell_result(cell: Cell, prepared: Prepared, report: Report, runs: int) -> dict[str, Any]:
+    """The content of a cell's file."""
+    scores = [score.to_json() for score in report.algorithms[cell.algorithm]]
+    if cell.dynamics != "known":  # its policy is not trained
+        scores = [{key: score[key] for key in ("seed", "stopped", "dynamics_error")} for score in scores]
+    return {
+        "cell": config.to_json(cell),
+        "seeds": scores,
+        "styles": report.about["styles"],
+        "base_rate": report.about["base_rate"],
+        "disagreement": _disagreement(prepared),
+        "train": len(prepared.splits.train),
+        "test": report.about["test"],
+        "steps": prepared.splits.test.steps,
+        "runs_in_program": runs,
+        **report.provenance,
+    }
+
+
+def _disagreement(prepared: Prepared) -> float:
+    """The share of training demonstrations whose noisy label differs from the true one in any style."""
+    if not any(prepared.noise):
         return 0.0
-    true = label_all(task.styles, task.splits.train)
-    return round(float(np.not_equal(true, task.labels).any(axis=1).mean()), 4)
+    true = label_all(prepared.styles, prepared.splits.train)
+    return round(float(np.not_equal(true, prepared.labels).any(axis=1).mean()), 4)

@@ -1,0 +1,35 @@
+"""The blocks of results that pages name, each written from a file under results/."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from poise.reproduce.cells import SETUPS
+from poise.reproduce.grid import TABLES
+
+from . import basketball, cheetah, paper, speed
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "demo": basketball.demo,
+    "summary": basketball.summary,
+    "paper-summary": basketball.paper_summary,
+    "simulated": basketball.simulated,
+    "augmentation": basketball.augmentation,
+    "out-of-range": basketball.out_of_range,
+    "cheetah-demo": cheetah.demo,
+    "cheetah-summary": cheetah.paper_summary,
+    "demonstrators": cheetah.demonstrators,
+    "demos": cheetah.demonstrations,
+    "gradient-decay": cheetah.gradient_decay,
+    "falls": cheetah.falls,
+    "speed": speed.overview,
+    "speed-steps": speed.steps,
+    "speed-other": speed.other,
+    "speed-unchanged": speed.unchanged,
+    **{f"paper-{name}": partial(paper.paper_table, name) for name in TABLES},
+    **{f"{domain}-verdict": partial(paper.goals, domain) for domain in SETUPS},
+    **{f"{domain}-behind": partial(paper.behind, domain) for domain in SETUPS},
+    **{f"{domain}-quick": partial(paper.quick, domain) for domain in SETUPS},
+}
+"""The blocks by name."""

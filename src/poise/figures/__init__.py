@@ -1,0 +1,40 @@
+"""Figures of rollouts, gaits, scores, learning curves and style-consistency, and the HTML report.
+
+This is the only package that imports matplotlib, and only its objects (`Figure`, never pyplot), so that drawing needs
+no display, shares no state between figures and is safe in threads. `import poise` does not import it.
+"""
+
+from .bodies import animate, check_animation, draw_gaits, draw_strips, first_gait, save_animation
+from .canvas import encode, save
+from .consistency import draw_classes, draw_consistency
+from .curves import draw_curves
+from .noise import draw_noise
+from .panels import Panel, PanelGroup, RolloutPanels, draw_panels, sample_panels
+from .report_page import page, write_report
+from .rollouts import Rings, draw_rollouts
+from .scores import draw_scores
+
+__all__ = [
+    "Panel",
+    "PanelGroup",
+    "Rings",
+    "RolloutPanels",
+    "animate",
+    "check_animation",
+    "draw_classes",
+    "draw_consistency",
+    "draw_curves",
+    "draw_gaits",
+    "draw_noise",
+    "draw_panels",
+    "draw_rollouts",
+    "draw_scores",
+    "draw_strips",
+    "encode",
+    "first_gait",
+    "page",
+    "sample_panels",
+    "save",
+    "save_animation",
+    "write_report",
+]

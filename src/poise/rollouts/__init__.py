@@ -1,0 +1,1 @@
+"""Rollouts: requests (starts and labels), the closed loop with an environment or dynamics, and the actor."""

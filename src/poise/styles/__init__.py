@@ -1,0 +1,1 @@
+"""Styles: labeling functions, their scores and labels, label spaces, inspection before training, augmentation."""

@@ -1,0 +1,1 @@
+"""Training: stages as compiled programs over all runs, in chunks, with progress and checkpoints."""

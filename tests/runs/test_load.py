@@ -1,0 +1,180 @@
+"""Loading a folder never imports a file because the folder names it."""
+
+import contextlib
+import json
+
+import pytest
+from conftest import TINY, wander
+
+import poise
+from poise import PoiseError, load_run
+from poise.cli import main
+from poise.system import trust
+
+CODE = """
+from pathlib import Path
+Path(__file__).with_name("ran").touch()
+
+import poise
+from poise.domains import integrator
+
+def reach(states, actions):
+    return states[-1, 0]
+
+FIELD = poise.Domain("field", dynamics=integrator, units=(2.0, 2.0))
+ROW = poise.ALGORITHMS["rnn"]
+"""
+
+
+@pytest.fixture
+def theirs(tmp_path, monkeypatch):
+    """A folder that somebody else trained, with code beside it that leaves a mark when it runs."""
+    code = tmp_path / "theirs.py"
+    code.write_text(CODE)
+    wander(40).save(tmp_path / "walks.npz")
+    poise.train("rnn", tmp_path / "walks.npz", [f"{code}:reach"], settings=TINY, out=tmp_path / "here", progress=False)
+    folder = (tmp_path / "here").rename(tmp_path / "run")  # another place: this user did not train there
+    (tmp_path / "ran").unlink()
+    code.write_text(CODE + "\n\n")  # changed, so that importing it would run it again
+    return tmp_path, folder, code
+
+
+def ran(tmp_path):
+    return (tmp_path / "ran").exists()
+
+
+def test_somebody_elses_folder_runs_no_code(theirs, capsys):
+    tmp_path, folder, _code = theirs
+    back = load_run(folder)
+    assert len(back.sample(3, {"reach": "high"})) == 3  # sampling needs no λ
+    assert back.experiment.seeds == 1
+    for act in (lambda: back.sample_scored(3), lambda: back.evaluate(rollouts=8)):
+        with pytest.raises(PoiseError, match=r"a file that a run folder names is not imported; .* --styles .*--trust"):
+            act()
+    for command in ("sample", "evaluate"):
+        assert main([command, str(folder)]) == 2
+        assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    assert not ran(tmp_path)
+
+
+def test_the_user_names_the_file_or_trusts_the_folder(theirs, capsys):
+    tmp_path, folder, code = theirs
+    assert load_run(folder, [f"{code}:reach"]).sample_scored(3).right.shape == (3, 1)
+    (tmp_path / "ran").unlink()
+    code.write_text(CODE + "\n")  # a file that did not change is not run again
+    assert load_run(folder, trust=True).sample_scored(3).right.shape == (3, 1)
+    assert ran(tmp_path)
+    assert main(["sample", str(folder), "--trust", "--count", "3"]) == 0
+    assert main(["sample", str(folder), "--styles", f"{code}:reach", "--count", "3"]) == 0
+
+
+def test_a_folder_trained_here_is_trusted_until_its_config_changes(theirs):
+    tmp_path, folder, code = theirs
+    back = folder.rename(tmp_path / "here")
+    assert load_run(back).sample_scored(3).right.shape == (3, 1)
+    config = json.loads((back / "config.json").read_text())
+    (back / "config.json").write_text(json.dumps({**config, "command": "another"}))
+    (tmp_path / "ran").unlink(missing_ok=True)
+    code.write_text(CODE + "\n")
+    with pytest.raises(PoiseError, match="is not imported"):
+        load_run(back).sample_scored(3)
+    assert not ran(tmp_path)
+
+
+def test_without_a_list_of_trusted_folders_nothing_is_trusted(theirs, monkeypatch):
+    tmp_path, folder, _code = theirs
+    back = folder.rename(tmp_path / "here")
+    monkeypatch.setenv(trust.VARIABLE, "")
+    trust.remember(back)
+    with pytest.raises(PoiseError, match="is not imported"):
+        load_run(back).sample_scored(3)
+
+
+def test_domains_and_algorithms_of_a_folder_run_no_code_either(theirs):
+    tmp_path, _, code = theirs
+    given = {"styles": [f"{code}:reach"], "domain": f"{code}:FIELD", "settings": TINY, "progress": False}
+    poise.train(f"{code}:ROW", tmp_path / "walks.npz", out=tmp_path / "other", **given)
+    folder = (tmp_path / "other").rename(tmp_path / "moved")
+    (tmp_path / "ran").unlink(missing_ok=True)
+    code.write_text(CODE + "\n")
+    with pytest.raises(PoiseError, match=r"a domain of its user's own, 'field' .* pass it: load_run\(folder, domain="):
+        load_run(folder)
+    domain = poise.Domain("field", units=(2.0, 2.0), dynamics=poise.DOMAINS["basketball"].dynamics)
+    with pytest.raises(PoiseError, match="an algorithm of its user's own"):
+        load_run(folder, domain=domain)
+    assert not ran(tmp_path)
+    assert len(load_run(folder, domain=domain, algorithm=poise.ALGORITHMS["rnn"]).sample(2)) == 2
+    assert not ran(tmp_path)
+    assert len(load_run(folder, trust=True).sample_scored(2).right) == 2
+    assert main(["sample", str(folder), "--trust", "--count", "2"]) == 0
+    names = ["--domain", f"{code}:FIELD", "--algorithm", f"{code}:ROW", "--styles", f"{code}:reach"]
+    assert main(["sample", str(folder), "--count", "2", *names]) == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"domain": {"name": "{code}:FIELD", "kind": "built-in", "source": None, "adds_up": True}},
+        {"domain": {"name": "field", "kind": "own", "source": "{code}:FIELD", "adds_up": True}},
+        {"domain": {"name": "{code}:FIELD", "kind": "plain", "source": "{code}:FIELD", "adds_up": True}},
+        {"algorithm": "{code}:ROW"},
+        {"source": "{code}:reach"},
+        {"source": "../{code}:reach"},
+    ],
+)
+def test_no_word_of_a_hostile_config_is_imported(theirs, change):
+    tmp_path, folder, code = theirs
+    config = json.loads((folder / "config.json").read_text())
+    said = json.loads(json.dumps(change).replace("{code}", str(code)))
+    config["domain"] = said.get("domain", config["domain"])
+    config["experiment"]["algorithm"] = said.get("algorithm", config["experiment"]["algorithm"])
+    config["styles"][0]["source"] = said.get("source", config["styles"][0]["source"])
+    (folder / "config.json").write_text(json.dumps(config))
+    with contextlib.suppress(PoiseError):
+        load_run(folder).sample_scored(3)
+    assert not ran(tmp_path)
+
+
+def test_saving_somebody_elses_run_does_not_make_it_trusted(theirs):
+    tmp_path, folder, _ = theirs
+    load_run(folder).save(tmp_path / "mine")
+    with pytest.raises(PoiseError, match="is not imported"):
+        load_run(tmp_path / "mine").sample_scored(3)
+    assert not ran(tmp_path)
+
+
+def test_a_file_of_the_same_name_in_the_current_folder_is_not_the_runs(tmp_path, monkeypatch):
+    for name, value in (("project", "states[-1, 0]"), ("elsewhere", "1 / 0")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "styles.py").write_text(f"def reach(states, actions):\n    return {value}\n")
+    monkeypatch.chdir(tmp_path / "project")
+    wander(40).save("walks.npz")
+    poise.train("rnn", "walks.npz", ["styles.py:reach"], settings=TINY, out="run", progress=False)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert load_run(tmp_path / "project" / "run").sample_scored(3).scored.all()
+
+
+def test_a_link_in_a_folder_does_not_lead_a_report_elsewhere(theirs):
+    tmp_path, folder, code = theirs
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (folder / "report.html").symlink_to(victim)
+    assert main(["evaluate", str(folder), "--rollouts", "8", "--styles", f"{code}:reach"]) == 0
+    assert victim.read_text() == "mine"
+    assert not (folder / "report.html").is_symlink()
+
+
+def test_a_domain_of_ones_own_is_never_taken_for_one_of_the_data(tmp_path):
+    scene = poise.Scene(unit="m")
+    arena = poise.Domain("arena", dynamics=poise.DOMAINS["basketball"].dynamics, scene=scene)
+    poise.train("rnn", wander(40), [lambda s, a: s[-1, 0]], domain=arena, settings=TINY, out=tmp_path, progress=False)
+    with pytest.raises(PoiseError, match="a domain of its user's own, 'arena'"):
+        load_run(tmp_path)
+    assert load_run(tmp_path, domain=arena).domain.scene == scene
+
+
+def test_an_experiment_on_data_in_memory_does_not_come_back_as_another(tmp_path):
+    style = poise.labeling_function(lambda s, a: s[-1, 0], name="reach")
+    poise.train("rnn", wander(40), [style], settings=TINY, out=tmp_path, progress=False)
+    with pytest.raises(PoiseError, match="trained on demonstrations in memory; pass the ones to use"):
+        poise.train_many([load_run(tmp_path).experiment], progress=False)
