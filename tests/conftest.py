@@ -53,7 +53,9 @@ import pytest  # noqa: E402
 jaxtyping.install_import_hook("poise", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
 import poise  # noqa: E402  (after the hook)
-from poise.config import Network, Settings, Training  # noqa: E402
+from poise.config import FlowNetwork, Network, Sampling, Settings, Training  # noqa: E402
+from poise.evaluation import realism  # noqa: E402
+from poise.evaluation.two_sample import ClassifierSize  # noqa: E402
 from poise.training import fit  # noqa: E402
 from poise.training.stages import compile_stage  # noqa: E402
 
@@ -70,10 +72,14 @@ def compile_once(stage, optimisation, axis, static):
 
 
 setattr(fit, "compile_stage", compile_once)  # noqa: B010
+tiny_classifier = ClassifierSize(rows=64, hidden=4, steps=4, batch=8, rate=1e-2, reads=5)
+setattr(realism, "SMALL", tiny_classifier)  # noqa: B010  (its own tests take the real one)
 
+TINY_FLOW = FlowNetwork(width=8, blocks=1, steps=2)
 TINY = Settings(
-    network=Network(hidden=8, layers=(8,), dynamics_layers=(8,)),
-    training=Training(policy_steps=4, labeler_steps=4, dynamics_steps=4, batch=8, chunk=2),
+    network=Network(hidden=8, layers=(8,), dynamics_layers=(8,), flow=TINY_FLOW),
+    training=Training(policy_steps=4, flow_steps=4, labeler_steps=4, dynamics_steps=4, batch=8, flow_batch=8, chunk=2),
+    sampling=Sampling(steps=2, tries=2),
 )
 
 

@@ -85,7 +85,7 @@ def trained(request, problem, data) -> Trained:
     order, before = turns(algorithm, REFINED.training), made.last.parts
     before = {name: arrays_of(part) for name, part in before.items()}
     for now in fit(algorithm, made.last, sources_of(data), data, REFINED):
-        if now.stage == "policy" and now.step == 2 and now.losses and made.cut is None:
+        if now.stage in ("policy", "flow") and now.step == 2 and now.losses and made.cut is None:
             made.cut = jax.tree.map(lambda x: jnp.array(x) if eqx.is_array(x) else x, now.state), now.turn
         if now.step == now.last:
             after = {name: arrays_of(part) for name, part in now.state.parts.items()}

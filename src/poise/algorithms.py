@@ -18,10 +18,10 @@ from jaxtyping import PRNGKeyArray
 from . import losses
 from .config import Network
 from .domains import Domain
-from .domains.base import Simulation
+from .domains.base import Simulation, integrator
 from .errors import PoiseError, unknown
 from .losses import Parts, Term
-from .models import RNN, TVAE, Adversary, KnownDynamics, Labeler, LearnedDynamics, Statistics
+from .models import RNN, TVAE, Adversary, Flow, KnownDynamics, Labeler, LearnedDynamics, Statistics
 from .styles.label_spaces import LabelSpace
 from .system.imports import import_value, is_file_spec
 
@@ -59,6 +59,12 @@ def rnn(problem: Problem, key: PRNGKeyArray) -> RNN:
     return RNN(problem.statistics, problem.space, problem.network, key=key)
 
 
+def flow(problem: Problem, key: PRNGKeyArray) -> Flow:
+    """A flow that is conditioned on the labels."""
+    adds_up = problem.domain.dynamics is integrator
+    return Flow(problem.statistics, problem.space, problem.network, adds_up=adds_up, key=key)
+
+
 def dynamics(problem: Problem, key: PRNGKeyArray) -> KnownDynamics | LearnedDynamics:
     """The domain's dynamics if they are known and the settings ask for nothing else, a network otherwise."""
     known = problem.domain.dynamics
@@ -87,6 +93,8 @@ class Stage:
         terms: Functions (parts, batch, key) -> named scalars; each name has a weight in `Weights`.
         augmented: Whether its batches also hold perturbed copies of demonstrations (`styles.augmentation`).
         l2: Weight of the squared parameters, as in the paper's dynamics.
+        average: Decay of a running average of the parameters, which takes their place at the stage's end; 0: the last
+            parameters stay.
         collects: Whether its batches also hold rollouts of the current policy in the environment. Such a stage must not
             train the policy: a resumed stage rolls the policy out once more.
         alternates_with: The name of the stage right before it with which it takes turns, `Training.rounds` times.
@@ -106,6 +114,7 @@ class Stage:
     terms: tuple[Term, ...]
     augmented: bool = False
     l2: float = 0.0
+    average: float = 0.0
     collects: bool = False
     alternates_with: str | None = None
 
@@ -181,6 +190,7 @@ IMITATE_UNINFORMED = Stage("policy", trains=("policy", "adversary"), terms=(loss
 IMITATE_INFORMED = Stage("policy", trains=("policy", "labeler"), terms=(losses.imitation, losses.mutual_information))
 IMITATE_IN_STYLE = Stage("policy", trains=("policy",), terms=(losses.imitation, losses.style))
 REFINE = replace(DYNAMICS, name="refine", collects=True, alternates_with="policy")  # Algorithm 2, lines 12 to 15
+FLOW = Stage("flow", trains=("policy",), terms=(losses.flow_matching,), average=0.999)
 MODELS: dict[str, Build] = {"dynamics": dynamics, "labeler": labeler}
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -190,6 +200,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "ctvae-info": Algorithm({"policy": ctvae_without_encoder_labels, "adversary": adversary}, (IMITATE_UNINFORMED,)),
     "ctvae-mi": Algorithm({"policy": ctvae, **MODELS}, (DYNAMICS, IMITATE_INFORMED, REFINE)),
     "ctvae-style": Algorithm({"policy": ctvae, **MODELS}, (DYNAMICS, LABELER, IMITATE_IN_STYLE, REFINE)),
+    "flow": Algorithm({"policy": flow}, (FLOW,)),
     "rnn-style": Algorithm({"policy": rnn, **MODELS}, (DYNAMICS, LABELER, IMITATE_IN_STYLE, REFINE)),
 }
 """The algorithms by name."""

@@ -34,6 +34,11 @@ def imitation(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
     return {"nld": found.nld.mean(), "kl": jnp.maximum(kl, policy.free_bits / policy.latent).sum()}
 
 
+def flow_matching(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
+    """Squared error of a flow's velocity on the way from noise to the demonstrated actions (Lipman et al., Eq. 23)."""
+    return {"velocity": parts["policy"].match(batch.demonstrations, batch.labels, key).mean()}
+
+
 def style(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
     """Cross-entropy between the labels asked for and the labeler's outputs on imagined rollouts (Eq. 6, 8)."""
     rollouts = imagine(parts["policy"], parts["dynamics"], Request.like(batch.demonstrations, batch.labels), key=key)

@@ -44,11 +44,12 @@ def make_tiny() -> None:
     The programs in examples/ and the first program of the README are trained by tests of their own.
     """
     import poise
+    from poise.config import FlowNetwork
     from poise.domains import cheetah
 
     tiny = poise.Settings(
-        network=poise.Network(hidden=8, layers=(8,), dynamics_layers=(8,)),
-        training=poise.Training(policy_steps=0, labeler_steps=0, dynamics_steps=0, batch=8),
+        network=poise.Network(hidden=8, layers=(8,), dynamics_layers=(8,), flow=FlowNetwork(width=8, blocks=1)),
+        training=poise.Training(policy_steps=0, flow_steps=0, labeler_steps=0, dynamics_steps=0, batch=8),
     )
     poise.PRESETS.update({"small": tiny, "cheetah-small": tiny})
     cheetah.RUNNING = replace(cheetah.RUNNING, steps=20)

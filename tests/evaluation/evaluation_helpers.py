@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from poise import Network, Trajectories, labeling_function
+from poise.config import Sampling
 from poise.domains import Domain, integrator
-from poise.evaluation.consistency import SeedScore, score_seed
+from poise.evaluation.consistency import SeedScore, roll_out_seed, score_seed
+from poise.evaluation.realism import Realism
 from poise.evaluation.scored import TrainedSeed
 from poise.models import Imitation, KnownDynamics, Labeler, Statistics
 from poise.styles.labeling_functions import label_space
@@ -37,26 +39,29 @@ STYLES = (side, rise)
 class Oracle:
     """A policy that walks where the labels point, with an NLD of 12 and a KL of 2 per demonstration."""
 
-    noise = 1
+    noise, replan, open_labels = 1, 1, False
 
     def imitate(self, demonstrations, labels, key):
         return Imitation(jnp.full(len(labels), 12.0), jnp.ones((len(labels), 2)))
 
-    def context(self, labels, key):
-        return 2.0 * labels - 1.0
+    def begin(self, labels, lengths, key):
+        return 2.0 * labels - 1.0, jnp.zeros((len(labels), 1))
 
-    def memory(self, batch):
-        return jnp.zeros((batch, 0))
+    def propose(self, context, memory, state, noise):
+        return context[:, None]
 
-    def step(self, context, memory, state, noise):
-        return context, memory
+    def remember(self, context, memory, state, action):
+        return memory + 1
 
 
 class Blind(Oracle):
     """A policy that ignores the labels and walks anywhere."""
 
-    def context(self, labels, key):
-        return 2.0 * jax.random.bernoulli(key, 0.5, labels.shape) - 1.0
+    def begin(self, labels, lengths, key):
+        return 2.0 * jax.random.bernoulli(key, 0.5, labels.shape) - 1.0, ()
+
+    def remember(self, context, memory, state, action):
+        return ()
 
 
 class Constant(Labeler):
@@ -87,4 +92,6 @@ def trained(policy: Oracle, domain: Domain = FLAT, styles: Any = STYLES, **parts
 
 def score(policy: Oracle, domain: Domain = FLAT, **parts: Any) -> SeedScore:
     """The scores of this policy."""
-    return score_seed(trained(policy, domain, **parts), AHEAD, LABELS, rollouts=ROLLOUTS)
+    seed = trained(policy, domain, **parts)
+    made = roll_out_seed(seed, AHEAD, LABELS, Sampling(tries=2), rollouts=ROLLOUTS)
+    return score_seed(seed, AHEAD, LABELS, made, [Realism()] * len(made.ways))

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from poise import Trajectories
 from poise.domains import Domain
 from poise.evaluation.base_rates import base_rates
-from poise.evaluation.consistency import Share, draw_starts, out_of_range
+from poise.evaluation.consistency import draw_starts
 from poise.evaluation.report import Report
-from poise.evaluation.scored import score_rollouts
+from poise.evaluation.scored import out_of_range, score_rollouts
+from poise.evaluation.shares import Share
 
 
 def test_an_oracle_scores_one():

@@ -31,8 +31,8 @@ def test_a_rollout_is_right_where_the_labeling_function_gives_the_label_asked_fo
 
 def test_a_rollout_that_becomes_infinite_is_wrong_in_every_style():
     class Overflowing(Oracle):
-        def step(self, context, memory, state, noise):
-            return context * jnp.where(jnp.arange(len(context)) % 2, 1.0, jnp.inf)[:, None], memory
+        def propose(self, context, memory, state, noise):
+            return (context * jnp.where(jnp.arange(len(context)) % 2, 1.0, jnp.inf)[:, None])[:, None]
 
     found = scored(trained(Overflowing()))
     assert found.right[1::2].all()
@@ -43,11 +43,8 @@ def test_a_rollout_that_becomes_infinite_is_wrong_in_every_style():
 
 def test_what_happens_beyond_a_length_is_no_failure():
     class Late(Oracle):
-        def memory(self, batch):
-            return jnp.zeros((batch, 1))
-
-        def step(self, context, memory, state, noise):
-            return jnp.where(memory >= 2, jnp.inf, context), memory + 1
+        def propose(self, context, memory, state, noise):
+            return jnp.where(memory >= 2, jnp.inf, context)[:, None]
 
     short = Trajectories(AHEAD.states, AHEAD.actions, np.full(600, 2))
     found = scored(trained(Late()), short)
@@ -90,8 +87,8 @@ def test_a_seed_in_a_shared_label_space_is_asked_for_its_own_labels():
     class Second(Oracle):
         """Its labels of these styles are the second and the third of three."""
 
-        def context(self, labels, key):
-            return 2.0 * labels[:, 1:] - 1.0
+        def begin(self, labels, lengths, key):
+            return super().begin(labels[:, 1:], lengths, key)
 
     own = label_space(STYLES)
     shared = SharedSpace(own, LabelSpace((Categories(3), *own.kinds)))

@@ -10,9 +10,10 @@ import numpy as np
 
 from poise import ALGORITHMS, Experiment, LabelingFunction, Run, Trajectories, labeling_function
 from poise.domains.base import Simulation, plain
-from poise.evaluation.consistency import SeedScore, Share
+from poise.evaluation.consistency import SeedScore
 from poise.evaluation.report import Report
 from poise.evaluation.scored import ScoredRollouts
+from poise.evaluation.shares import Share
 from poise.runs.folder import describe
 
 JOINT = {"ctvae": (0.523, 0.518), "ctvae-style": (0.934, 0.951)}

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from figure_helpers import pace, titles
 
-from poise.evaluation.consistency import SeedScore, Share
+from poise.evaluation.consistency import SeedScore
 from poise.evaluation.report import Report
+from poise.evaluation.shares import Share
 from poise.figures import canvas, draw_classes, draw_consistency
 
 

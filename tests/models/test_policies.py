@@ -30,10 +30,11 @@ def test_every_policy_has_the_interface_of_a_policy(policy, walks):
     labels = jnp.zeros((len(walks), 1), jnp.int32)
     losses = policy.imitate(walks.arrays, labels, jax.random.key(0))
     assert losses.nld.shape == (60,)
-    context, memory = policy.context(labels, jax.random.key(1)), policy.memory(60)
-    action, after = policy.step(context, memory, jnp.asarray(walks.starts), jnp.ones((60, policy.noise)))
-    assert action.shape == (60, 2)
-    assert after.shape == memory.shape
+    context, memory = policy.begin(labels, jnp.asarray(walks.lengths), jax.random.key(1))
+    actions = policy.propose(context, memory, jnp.asarray(walks.starts), jnp.ones((60, policy.noise)))
+    assert actions.shape == (60, 1, 2)
+    after = policy.remember(context, memory, jnp.asarray(walks.starts), actions[:, 0])
+    assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, memory)
 
 
 def test_a_policy_ignores_padding(policy, ragged):
@@ -57,19 +58,19 @@ def test_nld_is_in_the_units_of_the_action(walks):
     np.testing.assert_allclose(nld[1] - nld[0], 6 * 2 * np.log(10), rtol=1e-3)
 
 
-def test_imitate_returns_the_density_that_step_draws_from(policy, walks):
+def test_imitate_returns_the_density_that_proposals_are_drawn_from(policy, walks):
     labels, key = jnp.ones((60, 1), jnp.int32), jax.random.key(0)
     if isinstance(policy, TVAE):  # an encoder that always returns the prior, so that both have the same embedding
         policy = eqx.tree_at(lambda p: p.posterior.weight, policy, jnp.zeros_like(policy.posterior.weight))
-    context, memory, total = policy.context(labels, key), policy.memory(60), 0.0
+    (context, memory), total = policy.begin(labels, jnp.asarray(walks.lengths), key), 0.0
     for t in range(walks.steps):
         state, action = jnp.asarray(walks.states[:, t]), jnp.asarray(walks.actions[:, t])
-        mean, above = (policy.step(context, memory, state, jnp.full((60, 2), n))[0] for n in (0.0, 1.0))
+        mean, above = (policy.propose(context, memory, state, jnp.full((60, 2), n))[:, 0] for n in (0.0, 1.0))
         deviation = above - mean
         total += jnp.sum(
             0.5 * ((action - mean) / deviation) ** 2 + jnp.log(deviation) + 0.5 * np.log(2 * np.pi), axis=-1
         )
-        memory = policy.decoder.remember(memory, state, action)
+        memory = policy.remember(context, memory, state, action)
     np.testing.assert_allclose(policy.imitate(walks.arrays, labels, key).nld, total, rtol=1e-4)
 
 
@@ -82,7 +83,6 @@ def test_the_encoder_reads_labels_only_if_it_is_asked_to(walks, reads):
 
 def test_actions_depend_on_the_labels(policy, walks):
     starts, key, noise = jnp.asarray(walks.starts), jax.random.key(0), jnp.zeros((60, 2))
-    actions = [
-        policy.step(policy.context(jnp.full((60, 1), k), key), policy.memory(60), starts, noise)[0] for k in (0, 2)
-    ]
+    lengths = jnp.asarray(walks.lengths)
+    actions = [policy.propose(*policy.begin(jnp.full((60, 1), k), lengths, key), starts, noise) for k in (0, 2)]
     assert np.abs(actions[0] - actions[1]).max() > 1e-3

@@ -37,7 +37,7 @@ def test_an_actor_is_repeatable_and_another_draw_acts_otherwise(run):
 
 def test_an_actor_acts_as_a_rollout_does(run):
     """The actions of many actors from one start have the mean and the spread of the sampled ones, step by step."""
-    sampled = run.sample(2000, STYLE, start=(20.0, 25.0), steps=4)
+    sampled = run.sample(2000, STYLE, start=(20.0, 25.0), steps=4, tries=1)
     start = np.tile(np.asarray([20.0, 25.0], np.float32), (2000, 1))
     played = play(run.actor(STYLE, count=2000, draw=1), steps=4, start=start)
     for found, expected in zip(played, np.swapaxes(sampled.actions, 0, 1), strict=True):
@@ -47,14 +47,14 @@ def test_an_actor_acts_as_a_rollout_does(run):
 
 def test_an_actor_remembers_and_a_reset_empties_its_memory_and_draws_another_embedding(run):
     actor: Any = run.actor(STYLE)
-    empty = np.asarray(actor._memory)
+    empty = np.asarray(actor._player.at.memory.hidden)
     play(actor)
-    assert np.abs(np.asarray(actor._memory) - empty).max() > 0
-    before = actor._act.args[0]
+    assert np.abs(np.asarray(actor._player.at.memory.hidden) - empty).max() > 0
+    before = actor._player._arrays
     actor.reset()
-    np.testing.assert_array_equal(actor._memory, empty)
+    np.testing.assert_array_equal(actor._player.at.memory.hidden, empty)
     assert actor.labels.tolist() == [[0, 0]]
-    assert not all(np.array_equal(a, b) for a, b in zip(before, actor._act.args[0], strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(before, actor._player._arrays, strict=True))
 
 
 def test_the_dial_changes_the_style_and_nothing_else(run):
@@ -117,7 +117,7 @@ def test_a_state_that_is_refused_leaves_the_memory_as_it_was(run, state, message
     with pytest.raises(PoiseError, match=message) as error:
         actor.step(state)
     assert "\n" not in str(error.value)
-    np.testing.assert_array_equal(actor._memory, other._memory)
+    np.testing.assert_array_equal(actor._player.at.memory.hidden, other._player.at.memory.hidden)
 
 
 @pytest.mark.parametrize(
@@ -150,19 +150,19 @@ def test_many_states_of_another_shape_are_refused(run):
 class Overflowing:
     """A policy of a user's own whose actions are infinite from the third step on."""
 
-    noise = 2
+    noise, replan, open_labels = 2, 1, False
 
     def imitate(self, demonstrations, labels, key):
         raise NotImplementedError
 
-    def context(self, labels, key):
-        return jnp.zeros((len(labels), 2))
+    def begin(self, labels, lengths, key):
+        return jnp.zeros((len(labels), 2)), jnp.zeros((len(labels), 1))
 
-    def memory(self, batch):
-        return jnp.zeros((batch, 1))
+    def propose(self, context, memory, state, noise):
+        return jnp.where(memory > 1, jnp.inf, context + state)[:, None]
 
-    def step(self, context, memory, state, noise):
-        return jnp.where(memory > 1, jnp.inf, context + state), memory + 1
+    def remember(self, context, memory, state, action):
+        return memory + 1
 
 
 def test_an_action_that_is_not_finite_is_refused_and_changes_nothing():
@@ -171,7 +171,7 @@ def test_an_action_that_is_not_finite_is_refused_and_changes_nothing():
     for _ in range(2):
         with pytest.raises(PoiseError, match=r"the policy has no finite action in \[1.0, 2.0\]"):
             actor.step([1, 2])
-        assert np.asarray(actor._memory).tolist() == [[2]]
+        assert np.asarray(actor._player.at.memory).tolist() == [[2]]
     actor.reset()
     assert actor.step([3, 4]).tolist() == [3, 4]
 

@@ -19,7 +19,7 @@ from poise.domains import integrator
 from poise.models import RNN, TVAE, KnownDynamics, LearnedDynamics, Policy, Statistics
 from poise.rollouts import simulate as module
 from poise.rollouts.requests import Request
-from poise.rollouts.simulate import compile_step, context_of, find_environment, imagine, simulate
+from poise.rollouts.simulate import Player, begin_of, find_environment, imagine, simulate
 from poise.styles.label_spaces import Categories, LabelSpace
 
 SPACE = LabelSpace((Categories(3),))
@@ -214,18 +214,17 @@ def test_many_rollouts_are_divided_into_pieces_that_differ(markov, walks, monkey
     np.testing.assert_array_equal(made.states[:16], fewer.states[:16])  # whole pieces
 
 
-def test_a_compiled_step_is_the_step_and_is_compiled_once_for_all_weights(policy):
+def test_a_player_follows_the_policy_and_is_compiled_once_for_all_weights(policy):
     """Labels, embedding and weights are arrays of the same program."""
     other = jax.tree.map(lambda x: x + 0.1 if eqx.is_inexact_array(x) else x, policy)
     state, noise, programs = np.ones((1, 2), np.float32), np.full((1, 2), 0.5, np.float32), set()
-    step = eqx.filter_jit(lambda policy, *given: policy.step(*given))
+    propose = eqx.filter_jit(lambda policy, *given: policy.propose(*given))
     for one, label in ((policy, 0), (policy, 2), (other, 1)):
-        context = context_of(one, jnp.asarray([[label]]), jax.random.key(label))
-        act: Any = compile_step(one, context)
-        expected = step(one, context, one.memory(1), state, noise)
-        for found, right in zip(act(one.memory(1), state, noise), expected, strict=True):
-            np.testing.assert_allclose(found, right, atol=1e-5)
-        programs.add(act.func)
+        context, memory = begin_of(one, jnp.asarray([[label]]), jnp.asarray([4]), jax.random.key(label))
+        player = Player(one, context, memory)
+        expected = propose(one, context, memory, state, noise)
+        np.testing.assert_allclose(player.act(state, lambda: noise), expected[:, 0], atol=1e-5)
+        programs.add(player._programs)
     assert len(programs) == 1
 
 

@@ -23,7 +23,13 @@ from poise.training.state import State, one_run, start
 
 BASKETBALL = DOMAINS["basketball"]
 NETWORK = Network(
-    hidden=4, layers=(4,), dynamics_layers=(4,), decoder="markov", variance="global", dynamics="deterministic"
+    hidden=4,
+    layers=(4,),
+    dynamics_layers=(4,),
+    decoder="markov",
+    variance="global",
+    dynamics="deterministic",
+    flow=TINY.network.flow,
 )
 SMALL = replace(TINY, network=NETWORK)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from ..errors import PoiseError
+from ..system.imports import is_file_spec, split_file_spec
 from .output import show
 
 if TYPE_CHECKING:
+    from ..config import Sampling
     from ..domains import Domain, Scene
     from ..evaluation.scored import ScoredRollouts
     from ..runs.run import Run
@@ -24,7 +26,7 @@ class RunArguments:
     run: tyro.conf.Positional[Path]
     """The run folder."""
     styles: tuple[str, ...] = ()
-    """Styles of the run that come from files, as file.py:function."""
+    """Styles that come from files, as file.py:function: those of the run, and to sample also new ones."""
     domain: str | None = None
     """The domain of the run as file.py:NAME, if it is one of its user's own."""
     algorithm: str | None = None
@@ -36,7 +38,11 @@ class RunArguments:
         """The run."""
         from ..runs.load import load_run
 
-        return load_run(self.run, self.styles, self.domain, self.algorithm, self.trust)
+        return load_run(self.run, self.trained_styles(), self.domain, self.algorithm, self.trust)
+
+    def trained_styles(self) -> list[str]:
+        """The given styles that the run was trained in."""
+        return list(self.styles)
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,17 @@ class Sample(RunArguments):
     """Rolls a run out in the styles you ask for, as numbers and as a picture."""
 
     style: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """A style in words, such as speed=slow; repeat it for several. Others take the label of the start."""
+    """A style in words, such as speed=slow; repeat it for several. A flow leaves the others free; other policies take
+    the label of the start for them."""
+    tries: int | None = None
+    """Rollouts of one request until the labeling functions agree; 1 asks them nothing, as in the paper. By default as
+    the run's settings say."""
+    guidance: float | None = None
+    """For flows, how much the labels count: 1 as trained, above 1 exaggerates what they change."""
+    strength: float | None = None
+    """For flows, how strongly the labeling functions pull while a rollout is drawn; 0 does not steer."""
+    any_range: bool = False
+    """Accepts rollouts that leave the range of the demonstrations."""
     count: int = 100
     """How many rollouts."""
     start: tuple[float, ...] | None = None
@@ -81,6 +97,19 @@ class Sample(RunArguments):
     """Draws gaits by MuJoCo instead of stick figures; needs OpenGL, and no display."""
     json: bool = False
     """Prints the share of rollouts that show the style, and where files went, as JSON."""
+
+    def trained_styles(self) -> list[str]:
+        """The given styles that the run was trained in; the others are new."""
+        from ..runs.folder import read_config
+
+        known = {style["name"] for style in read_config(self.run)["styles"]} if self.run.is_dir() else set()
+        return [style for style in self.styles if split_file_spec(style)[1] in known or not is_file_spec(style)]
+
+    def sampling(self, run: Run) -> Sampling:
+        """How to sample: as the run's settings say, but for what is given."""
+        assert run.experiment.settings is not None
+        given = {"tries": self.tries, "guidance": self.guidance, "strength": self.strength}
+        return replace(run.experiment.settings.sampling, **{k: v for k, v in given.items() if v is not None})
 
 
 def evaluate(arguments: Evaluate) -> None:
@@ -108,36 +137,60 @@ def sample(arguments: Sample) -> None:
 
     run = arguments.load()
     _check_drawing(arguments, run.domain)
-    words = parse_words(arguments.style, run.styles)
+    later = run.fit_later([style for style in arguments.styles if style not in arguments.trained_styles()])
+    styles = (*run.styles, *later)
+    words = parse_words(arguments.style, styles)
     scored = run.sample_scored(
         arguments.count,
         words,
+        styles=later,
         start=arguments.start,
         steps=arguments.steps,
+        sampling=arguments.sampling(run),
+        in_range=not arguments.any_range,
         seed=arguments.seed,
         draw=arguments.draw,
     )
-    asked = [i for i, style in enumerate(run.styles) if style.name in words or not words]
+    asked = [i for i, style in enumerate(styles) if style.name in words or not words]
     named, title = scored.only(asked), ", ".join(arguments.style) or "the labels of the starts"
     if arguments.out:
         scored.rollouts.save(arguments.out)
     if arguments.picture or arguments.animation:
         _draw(arguments, title, named, run.domain.scene)
-    right = {run.styles[i].name: float(scored.right[:, i].mean()) for i in asked}
+    right = {styles[i].name: float(scored.right[:, i].mean()) for i in asked}
     files = [str(path) for path in (arguments.out, arguments.picture, arguments.animation) if path]
-    joint, unscored = float(named.joint.mean()), int((~named.scored).any(axis=1).sum())
-    not_finite = int((~scored.finite).sum())
+    found = _summarise(run, scored, named)
     if arguments.json:
-        counts = {"rollouts": arguments.count, "unscored": unscored, "not_finite": not_finite}
-        return show({**counts, "joint": joint, "by_style": right, "files": files}, True)
+        return show({**found, "by_style": right, "files": files}, True)
     each = f" ({', '.join(f'{name} {share:.0%}' for name, share in right.items())})" if len(right) > 1 else ""
-    print(f"{arguments.count} rollouts in {run.domain.describe_simulation()}; {joint:.0%} show {title}{each}")
-    if unscored:
-        print(f"warning: the styles could not score {unscored} of them (raised or returned NaN): they count as wrong")
-    if not_finite:
-        print(f"warning: {not_finite} of them became NaN or infinite: they count as wrong")
+    print(
+        f"{arguments.count} rollouts in {run.domain.describe_simulation()}; {found['joint']:.1%} show {title}{each}, "
+        f"{found['joint_in_range']:.1%} in range of the demonstrations"
+    )
+    if scored.tries is not None:
+        print(f"{found['tries']:.2f} tries per rollout; the labeling functions were asked while sampling")
+        if found["never"]:
+            print(f"warning: {found['never']:.1%} were not reached and are marked accepted=False")
+    if found["unscored"]:
+        print(f"warning: the styles could not score {found['unscored']} of them (raised or NaN): they count as wrong")
+    if found["not_finite"]:
+        print(f"warning: {found['not_finite']} of them became NaN or infinite: they count as wrong")
     for path in files:
         print(f"wrote {path}")
+
+
+def _summarise(run: Run, scored: ScoredRollouts, named: ScoredRollouts) -> dict[str, Any]:
+    """What is printed of the rollouts; `named` are scored by the styles that were asked for."""
+    found = {
+        "rollouts": len(scored.finite),
+        "unscored": int((~named.scored).any(axis=1).sum()),
+        "not_finite": int((~scored.finite).sum()),
+        "joint": float(named.joint.mean()),
+        "joint_in_range": float((named.joint & ~run.known.out_of_range(scored.rollouts)).mean()),
+    }
+    if scored.tries is None or scored.accepted is None:
+        return found
+    return {**found, "tries": float(scored.tries.mean()), "never": float(1 - scored.accepted.mean())}
 
 
 def _check_drawing(arguments: Sample, domain: Domain) -> None:

@@ -6,44 +6,49 @@ labeling functions in the true environment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 
+from ..config import Sampling
 from ..data.trajectories import Trajectories
 from ..models import KnownDynamics
 from ..rollouts.requests import Request
+from ..rollouts.steer import is_flow
+from .realism import Realism, Reference, RolloutSet
 from .reconstruction import dynamics_error, estimate_labels, label_loss, reconstruction_metrics
-from .scored import ScoredRollouts, TrainedSeed
+from .scored import ScoredRollouts, TrainedSeed, out_of_range
+from .shares import Share, rounded
+
+REPEATED, REPEATS = 32, 8  # requests whose diversity is measured, and rollouts of each
 
 
 @dataclass(frozen=True)
-class Share:
-    """A share of successes with its 95 % interval (Wilson's)."""
+class WayOfSampling:
+    """How rollouts do that were sampled in another way than by default: unsteered, or verified."""
 
-    value: float
-    low: float
-    high: float
-    count: int
+    joint: Share
+    joint_in_range: float
+    realism: Realism
+    tries: float | None = None
+    """Rollouts of a request until one was accepted, on average."""
+    never: float | None = None
+    """The share of requests that no try reached."""
 
-    @property
-    def interval(self) -> list[float]:
-        """The interval's ends, rounded for a file."""
-        return [round(self.low, 4), round(self.high, 4)]
-
-    @staticmethod
-    def of(successes: Bool[np.ndarray, " count"], starts: Int[np.ndarray, " count"] | None = None) -> Share:
-        """The share of true values. Rollouts from one start are not independent: the interval counts starts."""
-        if not len(successes):
-            return Share(float("nan"), 0.0, 1.0, 0)
-        count = len(successes) if starts is None else len(np.unique(starts))
-        z, p = 1.959964, float(np.mean(successes))
-        centre, spread = p + z**2 / (2 * count), z * np.sqrt(p * (1 - p) / count + z**2 / (4 * count**2))
-        low, high = ((centre + sign * spread) / (1 + z**2 / count) for sign in (-1, 1))
-        return Share(p, max(0.0, min(p, float(low))), min(1.0, max(p, float(high))), len(successes))
+    def to_json(self) -> dict[str, Any]:
+        """Fractions as plain numbers."""
+        verified = {} if self.tries is None else {"tries": rounded(self.tries), "never": rounded(self.never)}
+        return {
+            "joint": round(self.joint.value, 4),
+            "joint_interval": self.joint.interval,
+            "joint_in_range": round(self.joint_in_range, 4),
+            **self.realism.to_json(),
+            **verified,
+        }
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,12 @@ class SeedScore:
     """The share of rollouts with a state outside of the range of all test demonstrations."""
     joint_in_range: float | None = None
     """The share of rollouts that are right in all styles and in range."""
+    realism: Realism = field(default_factory=Realism)
+    """How real the rollouts look."""
+    verified: WayOfSampling | None = None
+    """The same requests, made again until the labeling functions agree: they are asked while sampling."""
+    unsteered: WayOfSampling | None = None
+    """A flow as it was trained, without guidance or steering."""
     stopped: str | None = None
     """The stage and step at which the seed was stopped, if its loss became NaN or infinite."""
     label_loss: float | None = None
@@ -101,6 +112,7 @@ class SeedScore:
             and {name: round(value, 4) for name, value in self.labeler_estimate.items()},
             "nld": round(self.nld, 4) if np.isfinite(self.nld) else None,
             "kl": round(self.kl, 4) if self.kl is not None and np.isfinite(self.kl) else None,
+            **self.realism.to_json(),
             "out_of_range": round(self.out_of_range, 4),
             "joint_in_range": rounded(self.joint_in_range),
             "label_loss": rounded(self.label_loss),
@@ -108,23 +120,92 @@ class SeedScore:
             "unscored": self.unscored,
             "not_finite": self.not_finite,
             "stopped": self.stopped,
+            "unsteered": self.unsteered and self.unsteered.to_json(),
+            "verified": self.verified and self.verified.to_json(),
         }
 
 
-def score_seed(
-    trained: TrainedSeed, test: Trajectories, labels: Int[np.ndarray, "N M"], *, rollouts: int, draw: int = 0
-) -> SeedScore:
-    """The scores of one seed on test demonstrations.
+@dataclass(frozen=True)
+class SeedRollouts:
+    """The rollouts that the scores of a seed are made of."""
 
-    Rollouts start at test starts: first with the labels of those demonstrations, then with shuffled labels, which are
-    drawn independently of the start.
-    """
+    chosen: Int[np.ndarray, " N"]
+    """The test demonstration that each rollout starts like."""
+    own: ScoredRollouts
+    """With the labels of those demonstrations, one try each."""
+    shuffled: ScoredRollouts
+    """With labels that are independent of the start."""
+    verified: ScoredRollouts
+    """`own`, made again where they are not right."""
+    unsteered: ScoredRollouts | None
+    """As a flow was trained, without guidance or steering; None of other policies, which are sampled so by default."""
+    repeated: ScoredRollouts
+    """Several rollouts of each of a few requests, for their diversity."""
+
+    @property
+    def ways(self) -> list[ScoredRollouts]:
+        """The rollouts whose realism is measured."""
+        return [self.own, self.verified, *([self.unsteered] if self.unsteered else [])]
+
+
+def score_seeds(
+    seeds: Sequence[TrainedSeed],
+    test: Trajectories,
+    labels: Int[np.ndarray, "N M"],
+    sampling: Sampling,
+    reference: Reference | None,
+    *,
+    rollouts: int,
+    draw: int = 0,
+) -> list[SeedScore]:
+    """The scores of trained seeds on test demonstrations; their realism too, if there is a reference for it."""
+    made = [roll_out_seed(seed, test, labels, sampling, rollouts=rollouts, draw=draw) for seed in seeds]
+    sets = [RolloutSet(way.rollouts, way.joint, one.chosen, way.finite) for one in made for way in one.ways]
+    measured = iter(reference.measure(sets) if reference else [Realism()] * len(sets))
+    scores = []
+    for seed, one in zip(seeds, made, strict=True):
+        realism = [next(measured) for _ in one.ways]
+        if reference is not None:
+            realism[0] = replace(realism[0], diversity=reference.diversity(one.repeated.rollouts))
+        scores.append(score_seed(seed, test, labels, one, realism, draw))
+    return scores
+
+
+def roll_out_seed(
+    trained: TrainedSeed,
+    test: Trajectories,
+    labels: Int[np.ndarray, "N M"],
+    sampling: Sampling,
+    *,
+    rollouts: int,
+    draw: int = 0,
+) -> SeedRollouts:
+    """Rollouts of one seed from test starts, in every way of sampling."""
     chosen, shuffled = draw_starts(len(test), rollouts, draw)
     key, starts = jax.random.fold_in(jax.random.key(draw), 1 + trained.seed), test[chosen]
-    own = trained.score(Request.like(starts, labels[chosen]), jax.random.fold_in(key, 0))
-    other = trained.score(Request.like(starts, labels[shuffled]), jax.random.fold_in(key, 1))
-    beyond, styles = out_of_range(own, test), trained.styles
-    names = [style.name for style in styles]
+    request, first = Request.like(starts, labels[chosen]), jax.random.fold_in(key, 0)
+    own = trained.score(request, first, sampling)
+    other = trained.score(Request.like(starts, labels[shuffled]), jax.random.fold_in(key, 1), sampling)
+    plain = trained.score(request, first) if is_flow(trained.parts["policy"]) else None
+    verified = trained.score_verified(request, first, sampling, own)
+    some = np.repeat(np.arange(min(REPEATED, len(chosen))), REPEATS)
+    repeated = trained.score(request.rows(some), jax.random.fold_in(key, 3), sampling)
+    return SeedRollouts(chosen, own, other, verified, plain, repeated)
+
+
+def score_seed(
+    trained: TrainedSeed,
+    test: Trajectories,
+    labels: Int[np.ndarray, "N M"],
+    made: SeedRollouts,
+    realism: Sequence[Realism],
+    draw: int = 0,
+) -> SeedScore:
+    """The scores of one seed on test demonstrations, by its rollouts and their realism in each way of sampling."""
+    own, other, chosen, styles = made.own, made.shuffled, made.chosen, trained.styles
+    names, beyond = [style.name for style in styles], out_of_range(own, test)
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(draw), 1 + trained.seed), 2)
+    ways = [_score_way(way, test, chosen, one) for way, one in zip(made.ways, realism, strict=True)]
     return SeedScore(
         seed=trained.seed,
         joint=Share.of(own.joint, chosen),
@@ -139,10 +220,26 @@ def score_seed(
         by_style_shuffled={name: Share.of(other.right[:, i], chosen) for i, name in enumerate(names)},
         out_of_range=float(beyond.mean()),
         joint_in_range=float((own.joint & ~beyond).mean()),
+        realism=realism[0],
+        verified=ways[1],
+        unsteered=ways[2] if len(ways) > 2 else None,
         unscored={name: int((~own.scored[:, i]).sum()) for i, name in enumerate(names)},
         not_finite=int((~own.finite).sum()),
         stopped=trained.stopped,
-        **_score_parts(trained, own, test, labels, jax.random.fold_in(key, 2)),
+        **_score_parts(trained, own, test, labels, key),
+    )
+
+
+def _score_way(
+    scored: ScoredRollouts, test: Trajectories, chosen: Int[np.ndarray, " N"], realism: Realism
+) -> WayOfSampling:
+    tried, accepted = scored.tries, scored.accepted
+    return WayOfSampling(
+        joint=Share.of(scored.joint, chosen),
+        joint_in_range=float((scored.joint & ~out_of_range(scored, test)).mean()),
+        realism=realism,
+        tries=None if tried is None else float(tried.mean()),
+        never=None if accepted is None else float(1 - accepted.mean()),
     )
 
 
@@ -163,22 +260,9 @@ def _score_parts(
     return found
 
 
-def out_of_range(scored: ScoredRollouts, known: Trajectories) -> Bool[np.ndarray, " N"]:
-    """True for rollouts with a state outside of the range of the known trajectories, in any dimension."""
-    seen = np.asarray(known.states)[:, 1:][np.asarray(known.mask)]
-    states, real = np.asarray(scored.rollouts.states)[:, 1:], np.asarray(scored.rollouts.mask)
-    beyond = ((states < seen.min(axis=0)) | (states > seen.max(axis=0))).any(axis=-1) & real
-    return beyond.any(axis=1) | ~scored.finite
-
-
 def draw_starts(count: int, rollouts: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows to start from, each at most once if there are enough, and rows whose labels are independent of them."""
     random = np.random.default_rng(draw)
     repeats = -(-rollouts // count)
     chosen = np.concatenate([random.permutation(count) for _ in range(repeats)])[:rollouts]
     return chosen, random.integers(0, count, size=rollouts)
-
-
-def rounded(value: float | None) -> float | None:
-    """Four significant digits; None for what is missing, NaN or infinite."""
-    return float(f"{value:.4g}") if value is not None and np.isfinite(value) else None

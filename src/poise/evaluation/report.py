@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from .consistency import SeedScore
+from .realism import Realism
+from .shares import Share
 
+VERIFIED = (
+    "verified: the same requests, rolled out again until the labeling functions agree. They are asked while sampling, "
+    "so this is another question than the paper's."
+)
 FEW = 30  # test demonstrations below which metrics are noisy
 
 
@@ -61,6 +67,20 @@ class Report:
         what = "Dynamics were learned; squared error per step and dimension of the state, on test demonstrations"
         return f"{what}: {by_algorithm} ({self.about['change']:.3g} if nothing moved)." if errors else None
 
+    def realism(self) -> str | None:
+        """What realism is measured by, in a sentence; None if it was not measured."""
+        about = self.about.get("realism")
+        if not about or about["c2st_floor"] is None:
+            return None
+        small = (
+            "" if about["classifier"]["rows"] >= 4_000 else f", a small one of {about['classifier']['rows']} rollouts"
+        )
+        return (
+            f"C2ST: how often a classifier{small} tells rollouts from the demonstrations they start like; "
+            f"demonstrations among themselves {about['c2st_floor']:.3f}. "
+            "Yield: right and on the support of the demonstrations."
+        )
+
     def warnings(self) -> list[str]:
         """What a reader of the numbers must know, one line each."""
         found = list(self.notes)
@@ -96,10 +116,11 @@ class Report:
     def __str__(self) -> str:
         """The report as a table, one row per seed."""
         names = [style["name"] for style in self.about["styles"]]
-        head = ["algorithm", "seed", "joint", "95 %", "& in range", *names, "shuffled", "out of range", "NLD", "KL"]
+        head = ["algorithm", "seed", "sampled", "joint", "95 %", "& in range", "yield", "C2ST", "tries", "never"]
+        head += [*names, "shuffled", "out of range", "NLD", "KL"]
         rows = [head]
         for algorithm, scores in self.algorithms.items():
-            rows += [_row(algorithm, score, names) for score in scores]
+            rows += [row for score in scores for row in _rows(algorithm, score, names)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
         lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
         base, about = self.about["base_rate"], self.about
@@ -111,6 +132,8 @@ class Report:
                 f"{about['rollouts']} rollouts per seed from {about['test']} test starts, in {about['environment']}.",
                 "joint: the labels of the start's own demonstration; shuffled: labels independent of the start.",
                 "out of range: rollouts with a state outside of the range of all test demonstrations.",
+                VERIFIED,
+                *filter(None, [self.realism()]),
                 f"NLD and KL per step; NLD in {about['units']}.",
                 *filter(None, [self.dynamics()]),
                 *(f"warning: {warning}" for warning in self.warnings()),
@@ -118,16 +141,25 @@ class Report:
         )
 
 
-def _row(algorithm: str, score: SeedScore, names: Sequence[str]) -> list[str]:
-    return [
-        algorithm,
-        str(score.seed),
-        f"{score.joint.value:.3f}",
-        f"{score.joint.low:.3f}-{score.joint.high:.3f}",
-        "-" if score.joint_in_range is None else f"{score.joint_in_range:.3f}",
-        *(f"{score.by_style[name].value:.3f}" for name in names),
-        f"{score.joint_shuffled.value:.3f}",
-        f"{score.out_of_range:.3f}",
-        f"{score.nld:.2f}",
-        "-" if score.kl is None else f"{score.kl:.3f}",
-    ]
+def _rows(algorithm: str, score: SeedScore, names: Sequence[str]) -> list[list[str]]:
+    """One row for the default way of sampling, and one for each other way."""
+    first = [algorithm, str(score.seed), "one try", *_joint(score.joint, score.joint_in_range, score.realism), "1", "-"]
+    first += [f"{score.by_style[name].value:.3f}" for name in names]
+    first += [f"{score.joint_shuffled.value:.3f}", f"{score.out_of_range:.3f}", f"{score.nld:.2f}"]
+    rows = [[*first, "-" if score.kl is None else f"{score.kl:.3f}"]]
+    for name, way in (("unsteered", score.unsteered), ("verified", score.verified)):
+        if way is not None:
+            told = [_number(way.tries, 2), _number(way.never)]
+            more = [*_joint(way.joint, way.joint_in_range, way.realism), *told]
+            rows.append(["", "", name, *more, *[""] * (len(rows[0]) - 3 - len(more))])
+    return rows
+
+
+def _joint(joint: Share, in_range: float | None, realism: Realism) -> list[str]:
+    """The cells that every way of sampling has."""
+    interval = f"{joint.low:.3f}-{joint.high:.3f}"
+    return [f"{joint.value:.3f}", interval, _number(in_range), _number(realism.yield_), _number(realism.c2st)]
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Int, PRNGKeyArray
+from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
-from ..data.trajectories import Trajectories
+from ..config import Sampling
+from ..data.trajectories import NAMES, Trajectories, Transition
 from ..domains import Domain
 from ..losses import Parts
+from ..models import Dynamics, Policy
 from ..rollouts.requests import Request
 from ..rollouts.simulate import find_environment, simulate
+from ..rollouts.steer import Target, can_steer, is_flow, steer
+from ..rollouts.verify import verify
+from ..styles.gradients import useful_gradients
 from ..styles.label_spaces import SharedSpace
 from ..styles.labeling_functions import LabelingFunction, label_space
-from ..styles.scoring import label_all
+from ..styles.scoring import label_all, score_all
+
+HARDLY = 1e-6
+"""The strength of steering in every other pass of verified sampling: chance may reach what steering leads away from."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,10 @@ class ScoredRollouts:
     """False for a rollout that became NaN or infinite; its values are zeros."""
     scored: Bool[np.ndarray, "N M"]
     """False where a labeling function could not score a finite rollout: it raised, or returned NaN."""
+    accepted: Bool[np.ndarray, " N"] | None = None
+    """True where verified sampling accepted the rollout; False where no try was; None if nothing was verified."""
+    tries: Int[np.ndarray, " N"] | None = None
+    """Rollouts until one was accepted."""
 
     def only(self, styles: Sequence[int]) -> ScoredRollouts:
         """The same rollouts, scored by these styles alone."""
@@ -63,8 +75,44 @@ def score_rollouts(
     states, actions = np.where(finite[:, None, None], states, 0), np.where(finite[:, None, None], actions, 0)
     rollouts = Trajectories(states, actions, np.asarray(made.lengths), {"labels": wanted})
     labels = label_all(styles, rollouts, strict=False)
-    right, scored = np.equal(labels, wanted), labels >= 0
+    right, scored = np.equal(labels, wanted) | (wanted < 0), labels >= 0  # a style that is left free is right
     return ScoredRollouts(rollouts, right & finite[:, None], finite, scored | ~finite[:, None])
+
+
+def out_of_range(scored: ScoredRollouts, known: Trajectories) -> Bool[np.ndarray, " N"]:
+    """True for rollouts with a state outside of the range of the known trajectories, in any dimension."""
+    seen = np.asarray(known.states)[:, 1:][np.asarray(known.mask)]
+    states, real = np.asarray(scored.rollouts.states)[:, 1:], np.asarray(scored.rollouts.mask)
+    beyond = ((states < seen.min(axis=0)) | (states > seen.max(axis=0))).any(axis=-1) & real
+    return beyond.any(axis=1) | ~scored.finite
+
+
+@dataclass(frozen=True)
+class Known:
+    """What sampling knows of demonstrations: the range of their states, and how each score can be followed."""
+
+    range: Float[np.ndarray, "2 S"]
+    """The smallest and largest state of training demonstrations."""
+    deviations: tuple[float, ...]
+    """The deviation of each style's score."""
+    gradients: tuple[bool, ...]
+    """Whether each style's score has a useful gradient."""
+
+    @staticmethod
+    def of(styles: Sequence[LabelingFunction], starts: Trajectories) -> Known:
+        """What some demonstrations tell; the range of those that were trained on may be in their metadata."""
+        limits = starts.metadata.get("range")
+        if limits is None:
+            seen = np.asarray(starts.states)[:, 1:][np.asarray(starts.mask)]
+            limits = np.stack([seen.min(axis=0), seen.max(axis=0)])
+        deviations = tuple(float(row.std()) for row in score_all(styles, starts))
+        return Known(limits, deviations, tuple(useful_gradients([style.score for style in styles], starts)))
+
+    def out_of_range(self, made: Trajectories) -> Bool[np.ndarray, " N"]:
+        """True for rollouts with a state outside of the range, in any dimension."""
+        states, real = np.asarray(made.states)[:, 1:], np.asarray(made.mask)
+        inside = ((states >= self.range[0]) & (states <= self.range[1])).all(axis=-1)
+        return (~inside & real).any(axis=1)
 
 
 @dataclass(frozen=True)
@@ -74,22 +122,111 @@ class TrainedSeed:
     parts: Parts
     domain: Domain
     styles: tuple[LabelingFunction, ...]
+    """The styles that it was trained in, and after them those that were written later."""
     space: SharedSpace
     """The labels of its styles within the label space that the parts were padded to."""
     seed: int = 0
     stopped: str | None = None
     """The stage and step at which it was stopped, if its loss became NaN or infinite."""
+    find_known: Callable[[], Known] | None = None
+    """Finds what steering and verifying need to know: it asks the labeling functions, so only when it is needed."""
 
     @staticmethod
     def alone(parts: Parts, domain: Domain, styles: Sequence[LabelingFunction], seed: int = 0) -> TrainedSeed:
         """A seed whose parts have the labels of its own styles only."""
         return TrainedSeed(parts, domain, tuple(styles), SharedSpace.alone(label_space(styles)), seed)
 
-    def roll_out(self, request: Request, key: PRNGKeyArray) -> Trajectories:
-        """Rollouts in the domain's environment, or in the learned dynamics where it has none."""
-        padded = request.with_labels(self.space.pad_labels(np.asarray(request.labels)))
-        return simulate(self.parts["policy"], find_environment(self.domain, self.parts), padded, key=key)
+    @property
+    def known(self) -> Known | None:
+        """What steering and verifying know of the demonstrations."""
+        return self.find_known() if self.find_known else None
 
-    def score(self, request: Request, key: PRNGKeyArray) -> ScoredRollouts:
+    @property
+    def environment(self) -> Dynamics | Transition:
+        """Where it is rolled out."""
+        return find_environment(self.domain, self.parts)
+
+    def roll_out(self, request: Request, key: PRNGKeyArray, sampling: Sampling | None = None) -> Trajectories:
+        """Rollouts in the domain's environment, or in the learned dynamics where it has none.
+
+        A flow is steered and guided as `sampling` says; without one, policies are sampled as they were trained.
+        """
+        labels, own = np.asarray(request.labels), len(self.space.own.kinds)
+        padded = self.space.pad_labels(labels[:, :own])
+        if not self._steers(sampling):
+            policy, _ = self.policy(sampling, request.steps)
+            return simulate(policy, self.environment, request.with_labels(padded), key=key)
+        lengths, by_length = np.minimum(np.asarray(request.lengths), self.parts["policy"].horizon), []
+        for length in np.unique(lengths):
+            policy, followed = self.policy(sampling, int(length))
+            both = request.with_labels(np.concatenate([padded, labels[:, followed]], axis=1))
+            rows = np.flatnonzero(lengths == length)
+            by_length.append((rows, simulate(policy, self.environment, both.rows(rows), key=key)))
+        return _merge(by_length)
+
+    def policy(self, sampling: Sampling | None, length: int) -> tuple[Policy, list[int]]:
+        """The policy for rollouts of a length, as it is sampled; and the styles whose labels follow its own labels."""
+        policy = self.parts["policy"]
+        known = self.known if self._steers(sampling) else None
+        if sampling is None or known is None:
+            return (policy.sampled(policy.steps, sampling.guidance) if sampling and is_flow(policy) else policy), []
+        followed = [i for i, useful in enumerate(known.gradients) if useful]
+        steered = steer(
+            policy,
+            [Target(self.styles[i], known.deviations[i]) for i in followed],
+            sampling,
+            length=length,
+            range=known.range,
+            labeler=self.parts.get("labeler"),
+            learned=[self.space.position(i) for i in range(len(self.space.own.kinds)) if i not in followed],
+        )
+        return steered, followed
+
+    def _steers(self, sampling: Sampling | None) -> bool:
+        """Whether rollouts are steered: a flow that plans whole trajectories is, if it is asked to."""
+        asked = sampling is not None and sampling.strength > 0 and self.find_known is not None
+        return asked and can_steer(self.parts["policy"])
+
+    def score(self, request: Request, key: PRNGKeyArray, sampling: Sampling | None = None) -> ScoredRollouts:
         """Rollouts, scored by the true labeling functions."""
-        return score_rollouts(self.styles, self.roll_out(request, key), np.asarray(request.labels))
+        return score_rollouts(self.styles, self.roll_out(request, key, sampling), np.asarray(request.labels))
+
+    def score_verified(
+        self,
+        request: Request,
+        key: PRNGKeyArray,
+        sampling: Sampling,
+        first: ScoredRollouts | None = None,
+        in_range: bool = True,
+    ) -> ScoredRollouts:
+        """Rollouts, made again until they are right and, if asked, in range; `first` are those of the first try."""
+
+        def accept(made: Trajectories, asked: Request) -> Bool[np.ndarray, " N"]:
+            scored = score_rollouts(self.styles, made, np.asarray(asked.labels))
+            return scored.joint & ~known.out_of_range(scored.rollouts) if in_range and known else scored.joint
+
+        known = self.known
+        hardly = replace(sampling, strength=min(HARDLY, sampling.strength))
+
+        def roll_out(asked: Request, key: PRNGKeyArray, number: int) -> Trajectories:
+            return self.roll_out(asked, key, hardly if number % 2 else sampling)
+
+        found = verify(
+            roll_out,
+            accept,
+            request,
+            sampling.tries,
+            key,
+            traced=self.domain.environment is None,
+            first=None if first is None else first.rollouts,
+        )
+        scored = score_rollouts(self.styles, found.rollouts, np.asarray(request.labels))
+        return replace(scored, accepted=found.accepted, tries=found.tries)
+
+
+def _merge(parts: Sequence[tuple[np.ndarray, Trajectories]]) -> Trajectories:
+    """The rollouts of several sets of rows, in the order of the rows."""
+    order = np.argsort(np.concatenate([rows for rows, _ in parts]), kind="stable")
+    return Trajectories.unchecked(
+        *(np.concatenate([np.asarray(getattr(made, name)) for _, made in parts])[order] for name in NAMES)
+    )

@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ..evaluation.consistency import SeedScore, Share
+from ..evaluation.consistency import SeedScore
 from ..evaluation.report import Report
+from ..evaluation.shares import Share
 from ..styles.labeling_functions import LabelingFunction
 from .canvas import BLUE, FAINT, INK, PAGE, TEXT, add_legend, make_axes, percent, plain_text, set_title
 

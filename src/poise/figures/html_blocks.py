@@ -11,7 +11,7 @@ from html import escape
 
 from matplotlib.figure import Figure
 
-from ..evaluation.consistency import Share
+from ..evaluation.shares import Share
 from .canvas import encode
 
 PIXELS_PER_INCH = 104  # at this scale the small type of a figure is as large as a caption

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .dynamics import Dynamics, KnownDynamics, LearnedDynamics
+from .flow import Flow
 from .labeler import Adversary, Labeler
 from .layers import Standardizer, Statistics
 from .policies import RNN, TVAE, Imitation, Policy
@@ -12,6 +13,7 @@ __all__ = [
     "TVAE",
     "Adversary",
     "Dynamics",
+    "Flow",
     "Imitation",
     "KnownDynamics",
     "Labeler",

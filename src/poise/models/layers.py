@@ -79,6 +79,8 @@ class Statistics(eqx.Module):
     change: Standardizer
     limits: tuple[float, float] | None = eqx.field(static=True, default=None)
     """The range that actions are clipped to, in their original units."""
+    steps: int = eqx.field(static=True, default=0)
+    """Steps of the longest demonstration."""
 
     @staticmethod
     def of(demonstrations: Trajectories, limits: tuple[float, float] | None = None) -> Statistics:
@@ -92,7 +94,7 @@ class Statistics(eqx.Module):
             values = (states[:, 1:], actions, states[:, 1:] - states[:, :-1])
             moments = [Moments.of(x.reshape(-1, x.shape[-1]) if mask.all() else x[mask]) for x in values]
             merged = [a.merge(b) for a, b in zip(merged, moments, strict=True)] if merged else moments
-        return Statistics(*map(Standardizer.of, merged), limits=limits)
+        return Statistics(*map(Standardizer.of, merged), limits=limits, steps=demonstrations.steps)
 
     def action_of(self, standardised: Float[Array, "*batch A"]) -> Float[Array, "*batch A"]:
         """The action in its original units, clipped to its range."""

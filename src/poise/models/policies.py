@@ -1,8 +1,9 @@
-"""Policies: the trajectory VAE and the RNN. Both have the same decoder; the RNN has no embedding.
+"""Policies: their interface, and the paper's two: the trajectory VAE and the RNN.
 
-A policy has three main functions. `imitate` returns its loss on demonstrations, `context` draws what is fixed during a
-rollout, and `step` maps a memory, a state and `noise` standard normal numbers to an action and the next memory. The
-module itself never changes.
+A policy proposes the next H actions. `begin` draws what is fixed during a rollout and returns it with an empty memory,
+`propose` maps memory, state and `noise` standard normal numbers to actions, and `remember` adds a step that was taken
+to the memory. `imitate` returns its losses on demonstrations. The module itself never changes. The paper's policies
+propose one action at a time (H = 1); they share a decoder, and the RNN has no embedding.
 """
 
 from __future__ import annotations
@@ -34,16 +35,40 @@ class Imitation(NamedTuple):
 class Policy(Protocol):
     """The interface of a policy: what training, rollouts and evaluation call."""
 
-    def imitate(self, demonstrations: Trajectories, labels: Array, key: PRNGKeyArray) -> Imitation: ...
-
-    def context(self, labels: Array, key: PRNGKeyArray) -> Any: ...
-
-    def memory(self, batch: int) -> Any: ...
+    @property
+    def replan(self) -> int:
+        """Actions of a proposal that are taken before the next is made; at most the H that it holds."""
+        ...
 
     @property
-    def noise(self) -> int: ...
+    def noise(self) -> int:
+        """Standard normal numbers per proposal."""
+        ...
 
-    def step(self, context: Any, memory: Any, state: Array, noise: Array) -> tuple[Array, Any]: ...
+    @property
+    def open_labels(self) -> bool:
+        """Whether a style may be left free, with the label -1."""
+        ...
+
+    def imitate(self, demonstrations: Trajectories, labels: Array, key: PRNGKeyArray) -> Imitation: ...
+
+    def begin(self, labels: Array, lengths: Array, key: PRNGKeyArray) -> tuple[Any, Any]:
+        """What is fixed during a rollout, and the memory before its first step."""
+        ...
+
+    def propose(self, context: Any, memory: Any, state: Array, noise: Array) -> Float[Array, "N H A"]: ...
+
+    def remember(self, context: Any, memory: Any, state: Array, action: Array) -> Any: ...
+
+
+class Memory(NamedTuple):
+    """The memory of a recurrent decoder, and what the next step reads of it: one product gives both."""
+
+    hidden: Float[Array, "batch hidden"]
+    first: Float[Array, "batch first"]
+    """Its share of the first layer."""
+    gates: Float[Array, "batch gates"]
+    """Its share of the gates of the GRU."""
 
 
 class Decoder(eqx.Module):
@@ -73,12 +98,6 @@ class Decoder(eqx.Module):
     def memory(self, batch: int) -> Array:
         """The memory before the first step."""
         return jnp.zeros((batch, self.recurrence.size if self.recurrence else 0))
-
-    def remember(self, memory: Array, state: Array, action: Array) -> Array:
-        """The memory after a step."""
-        if self.recurrence is None:
-            return memory
-        return self.recurrence.step(memory, self.step_features(state, action))
 
     def act(self, context: Array, memory: Array, state: Array) -> Gaussian:
         """The distribution of the next standardised action."""
@@ -112,14 +131,29 @@ class Decoder(eqx.Module):
             inputs, memory = self.recurrence.inputs, concatenate_outputs(from_memory, self.recurrence.recurrent)
         return PreparedDecoder(from_context(context), from_state, memory, inputs)
 
-    def step(self, prepared: PreparedDecoder, memory: Array, state: Array, noise: Array) -> tuple[Array, Array]:
-        """An action in its original units, and the memory after it."""
+    def begin(self, context: Float[Array, "batch context"]) -> tuple[PreparedDecoder, Memory | None]:
+        """The decoder prepared for this context, and the memory before the first step."""
+        prepared, memory = self.prepare(context), self.memory(len(context))
+        return prepared, None if prepared.memory is None else self._memory_of(prepared, memory)
+
+    def propose(
+        self, prepared: PreparedDecoder, memory: Memory | None, state: Array, noise: Array
+    ) -> Float[Array, "N 1 A"]:
+        """The next action in its original units."""
         hidden = prepared.context + prepared.state(self.statistics.state(state))
-        if prepared.memory is None or prepared.inputs is None:
-            return self._draw(hidden, noise), memory
-        from_memory, gates = split_columns(prepared.memory(memory), hidden.shape[-1])
-        action = self._draw(hidden + from_memory, noise)
-        return action, gru_cell(memory, prepared.inputs(self.step_features(state, action)), gates, UNMASKED)
+        hidden = hidden if memory is None else hidden + memory.first
+        return self.statistics.action_of(self._distribution(self.body.after_first(hidden)).draw(noise))[:, None]
+
+    def remember(self, prepared: PreparedDecoder, memory: Memory | None, state: Array, action: Array) -> Memory | None:
+        """The memory after a step."""
+        if memory is None or prepared.inputs is None:
+            return None
+        inputs = prepared.inputs(self.step_features(state, action))
+        return self._memory_of(prepared, gru_cell(memory.hidden, inputs, memory.gates, UNMASKED))
+
+    def _memory_of(self, prepared: PreparedDecoder, hidden: Array) -> Memory:
+        assert prepared.memory is not None
+        return Memory(hidden, *split_columns(prepared.memory(hidden), prepared.context.shape[-1]))
 
     def step_features(self, state: Array, action: Array) -> Array:
         """The standardised state and action of a step, concatenated: the input of the GRUs."""
@@ -129,10 +163,6 @@ class Decoder(eqx.Module):
         """The body's first layer, split into layers of the state, the memory and the context; the last has the bias."""
         first = self.body.layers[0]
         return first.split_inputs(self.statistics.state.mean.size, len(first.weight) - context)
-
-    def _draw(self, hidden: Array, noise: Array) -> Array:
-        """An action in its original units, from the outputs of the first layer."""
-        return self.statistics.action_of(self._distribution(self.body.after_first(hidden)).draw(noise))
 
     def _distribution(self, outputs: Array) -> Gaussian:
         if self.log_sigma is None:
@@ -157,7 +187,38 @@ class PreparedDecoder(eqx.Module):
     """From state and action to the gates; None if the decoder is Markov."""
 
 
-class TVAE(eqx.Module):
+class OneAction(eqx.Module):
+    """A policy that proposes one action at a time, by a decoder."""
+
+    decoder: eqx.AbstractVar[Decoder]
+
+    @property
+    def replan(self) -> int:
+        """Every proposal is one action."""
+        return 1
+
+    @property
+    def noise(self) -> int:
+        """Standard normal numbers per step."""
+        return self.decoder.noise
+
+    @property
+    def open_labels(self) -> bool:
+        """No: it was trained with all labels."""
+        return False
+
+    def propose(
+        self, context: PreparedDecoder, memory: Memory | None, state: Array, noise: Array
+    ) -> Float[Array, "N 1 A"]:
+        """The next action."""
+        return self.decoder.propose(context, memory, state, noise)
+
+    def remember(self, context: PreparedDecoder, memory: Memory | None, state: Array, action: Array) -> Memory | None:
+        """The memory after a step."""
+        return self.decoder.remember(context, memory, state, action)
+
+
+class TVAE(OneAction):
     """The trajectory variational autoencoder (Eq. 2); if its label space has labels, the conditional one (Eq. 10)."""
 
     reader: Reader
@@ -207,23 +268,12 @@ class TVAE(eqx.Module):
         context = jnp.concatenate([z, self.space.encode(labels)], axis=-1)
         return Imitation(self.decoder.nld(demonstrations, context, memories), embedding.kl())
 
-    def context(self, labels: Shaped[Array, "batch M"], key: PRNGKeyArray) -> PreparedDecoder:
-        """An embedding drawn from the prior, and the labels."""
+    def begin(
+        self, labels: Shaped[Array, "batch M"], lengths: Array, key: PRNGKeyArray
+    ) -> tuple[PreparedDecoder, Memory | None]:
+        """An embedding drawn from the prior, and the labels; an empty memory."""
         z = jax.random.normal(key, (len(labels), self.latent))
-        return self.decoder.prepare(jnp.concatenate([z, self.space.encode(labels)], axis=-1))
-
-    def memory(self, batch: int) -> Array:
-        """The memory before the first step."""
-        return self.decoder.memory(batch)
-
-    @property
-    def noise(self) -> int:
-        """Standard normal numbers per step."""
-        return self.decoder.noise
-
-    def step(self, context: PreparedDecoder, memory: Array, state: Array, noise: Array) -> tuple[Array, Array]:
-        """An action, and the memory after it."""
-        return self.decoder.step(context, memory, state, noise)
+        return self.decoder.begin(jnp.concatenate([z, self.space.encode(labels)], axis=-1))
 
     def label_axes(self) -> dict[str, int]:
         """The axis that ends in the label columns, for each array that has them, by dotted path."""
@@ -233,7 +283,7 @@ class TVAE(eqx.Module):
         return {**encoder, "decoder.body.layers.0.weight": -2}
 
 
-class RNN(eqx.Module):
+class RNN(OneAction):
     """The recurrent policy: a decoder whose context is the labels."""
 
     decoder: Decoder
@@ -247,22 +297,11 @@ class RNN(eqx.Module):
         """Negative log-density; there is no embedding, so the KL divergence has no dimensions."""
         return Imitation(self.decoder.nld(demonstrations, self.space.encode(labels)), jnp.zeros((len(labels), 0)))
 
-    def context(self, labels: Shaped[Array, "batch M"], key: PRNGKeyArray) -> PreparedDecoder:
-        """The labels; nothing is drawn."""
-        return self.decoder.prepare(self.space.encode(labels))
-
-    def memory(self, batch: int) -> Array:
-        """The memory before the first step."""
-        return self.decoder.memory(batch)
-
-    @property
-    def noise(self) -> int:
-        """Standard normal numbers per step."""
-        return self.decoder.noise
-
-    def step(self, context: PreparedDecoder, memory: Array, state: Array, noise: Array) -> tuple[Array, Array]:
-        """An action, and the memory after it."""
-        return self.decoder.step(context, memory, state, noise)
+    def begin(
+        self, labels: Shaped[Array, "batch M"], lengths: Array, key: PRNGKeyArray
+    ) -> tuple[PreparedDecoder, Memory | None]:
+        """The labels, of which nothing is drawn; an empty memory."""
+        return self.decoder.begin(self.space.encode(labels))
 
     def label_axes(self) -> dict[str, int]:
         """The axis that ends in the label columns, for each array that has them, by dotted path."""

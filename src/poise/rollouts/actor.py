@@ -10,30 +10,39 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..data.trajectories import Trajectories, Transition
 from ..errors import PoiseError
 from ..models import Policy
 from ..styles.labeling_functions import LabelingFunction
-from .requests import Words, check_draw, check_state, draw_labels, find_classes, first_not_finite, with_classes
-from .simulate import compile_step, context_of
+from ..styles.scoring import label_all
+from .requests import FREE, Words, check_draw, check_state, draw_labels, find_classes, first_not_finite, with_classes
+from .simulate import Player, begin_of
+
+PUSHED = 0.1  # deviations of a change of state by which a state differs from the expected one if something pushed it
 
 
 class Actor:
     """A policy in a loop of your own: a state in, an action out, frame after frame. `Run.actor` makes one.
 
-    The actor remembers the steps so far. Two actors with the same draw that see the same states act the same. An actor
-    is compiled when it is made, so that no frame waits for the compiler.
+    The actor remembers the steps so far. A flow follows its plan; it proposes anew when something pushed it, when the
+    dial is turned, and when the plan ends. Two actors with the same draw that see the same states act the same. An
+    actor is compiled when it is made, so that no frame waits for the compiler.
 
     Args:
-        policy: A trained policy.
+        policy: A trained policy, steered or not.
         styles: The styles that it can be asked for.
         known_labels: Labels of demonstrations, from which styles that are not asked for take theirs.
         state_size: How many numbers a state is.
         words: The classes to act by, for example {"speed": "slow"}.
         count: Plays so many at once, from states [count, S]; by default one, from states [S].
         draw: Seed of the actor's randomness.
+        steps: Steps of a trajectory; a labeling function is satisfied by one of that length.
+        dynamics: Known dynamics, by which it notices that something pushed it, and looks ahead.
+        lookahead: Imagines so many plans whenever it proposes, and takes one that the labeling functions accept.
+        order: The order of a request's labels that the policy was made for; as they are if not given.
 
     Raises:
-        PoiseError: A style or a class is not known, or the count is below 1.
+        PoiseError: A style or a class is not known, or a number is out of range.
 
     Examples:
         >>> import poise
@@ -46,7 +55,7 @@ class Actor:
     """
 
     labels: Int[np.ndarray, "count M"]
-    """The labels that it acts by."""
+    """The labels that it acts by; -1 where a style is left free."""
 
     def __init__(
         self,
@@ -58,49 +67,102 @@ class Actor:
         *,
         count: int | None = None,
         draw: int = 0,
+        steps: int = 1,
+        dynamics: Transition | None = None,
+        lookahead: int = 1,
+        order: Sequence[int] | None = None,
     ):
         if count is not None and count < 1:
             raise PoiseError(f"an actor plays at least one at a time; got a count of {count}")
+        if lookahead < 1:
+            raise PoiseError(f"an actor imagines at least one plan; got a lookahead of {lookahead}")
+        if lookahead > 1 and (policy.replan < steps or dynamics is None):
+            raise PoiseError("lookahead needs a flow that plans whole trajectories; sample with tries instead")
         self._policy, self._styles, self._known_labels = policy, styles, known_labels
         self._rows, self._shape = count or 1, (state_size,) if count is None else (count, state_size)
         self._random, self._key = np.random.default_rng(check_draw(draw)), jax.random.key(draw)
-        self._noise = self._rows, policy.noise
+        self._steps, self._dynamics, self._lookahead = steps, dynamics, lookahead
+        self._order = list(range(len(styles))) if order is None else list(order)
+        self._free = range(0 if policy.open_labels else len(styles), len(styles))
         self.reset(words or {})
-        state, noise = np.zeros((self._rows, state_size), np.float32), np.zeros(self._noise, np.float32)
-        _, memory = self._act(self._memory, state, noise)
-        self._act(memory, state, noise)  # a memory that the program returned may be placed otherwise than the first one
+        self._compile(np.zeros((self._rows, state_size), np.float32))
 
     def step(self, state: Any) -> Float[np.ndarray, "*count A"]:
         """The action [A] in a state [S]; for an actor with a count, actions [count, A] in states [count, S]."""
-        state = check_state(state, self._shape, "an actor takes")
-        noise = self._random.standard_normal(self._noise, np.float32)
-        made, memory = self._act(self._memory, state.reshape(self._rows, -1), noise)
-        action = np.array(made)
+        state = check_state(state, self._shape, "an actor takes").reshape(self._rows, -1)
+        before = self._player.at
+        if self._was_pushed(state):
+            self._player.propose_anew()
+        if self._lookahead > 1 and self._player.proposes:
+            self._player.follow(self._look_ahead(state))
+        action = self._player.act(state, self._noise)
         if not np.isfinite(action).all():
+            self._player.at = before
             raise PoiseError(
                 f"the policy has no finite action in {first_not_finite(state, action)}; is that far from the data?"
             )
-        self._memory = memory
-        return action.reshape(*self._shape[:-1], -1)
+        self._past.append((state, action))
+        del self._past[: -self._steps]
+        return np.array(action).reshape(*self._shape[:-1], -1)
 
     def reset(self, words: Words | None = None) -> None:
         """Starts over with an empty memory and a new embedding; in another style, if words are given.
 
-        A style that the words do not name takes the label of a demonstration that has the ones they do name.
+        A style that the words do not name is left free by a flow; by other policies it takes the label of a
+        demonstration that has the ones they do name.
         """
         if words is not None:
             self._wanted = find_classes(self._styles, words)
-        self.labels = draw_labels(self._known_labels, self._wanted, self._rows, self._random)[1]
+        self.labels = draw_labels(self._known_labels, self._wanted, self._rows, self._random, self._free)[1]
         self._key, self._embedding_key = jax.random.split(self._key)
-        self._memory = self._policy.memory(self._rows)
-        self._prepare()
+        self._player, self._past = Player(self._policy, *self._begin()), []
 
     def dial(self, words: Words) -> None:
         """Continues in another style: the memory, the embedding and the styles that are not named stay as they are."""
         wanted = find_classes(self._styles, words)
         self._wanted, self.labels = {**self._wanted, **wanted}, with_classes(self.labels, wanted)
-        self._prepare()
+        self._player.turn(self._policy, self._begin()[0])
 
-    def _prepare(self) -> None:
-        context = context_of(self._policy, jnp.asarray(self.labels), self._embedding_key)  # the same key: the same z
-        self._act = compile_step(self._policy, context)
+    def _begin(self) -> tuple[Any, Any]:
+        labels, lengths = jnp.asarray(self.labels[:, self._order]), jnp.full(self._rows, self._steps)
+        return begin_of(self._policy, labels, lengths, self._embedding_key)  # the same key: the same embedding
+
+    def _noise(self) -> np.ndarray:
+        return self._random.standard_normal((self._rows, self._policy.noise), np.float32)
+
+    def _was_pushed(self, state: np.ndarray) -> bool:
+        """Whether the state is not where the last action leads."""
+        if self._dynamics is None or self._policy.replan == 1 or not self._past:
+            return False
+        before, action = self._past[-1]
+        expected = np.asarray(self._dynamics(before, action))
+        moved = np.abs(expected - before).mean(axis=0) + 1e-6
+        return bool((np.abs(state - expected) > PUSHED * moved).any())
+
+    def _look_ahead(self, state: np.ndarray) -> Float[np.ndarray, "count H A"]:
+        """Of several plans for each row, the first whose trajectory shows most of the styles that are asked for."""
+        plans = np.stack([np.asarray(self._player.propose(state, self._noise())) for _ in range(self._lookahead)])
+        happened = len(self._past) % self._steps
+        past = self._past[len(self._past) - happened :]
+        right = np.stack([self._right(past, state, plan[:, : self._steps - happened]) for plan in plans])
+        return plans[right.argmax(axis=0), np.arange(self._rows)]
+
+    def _right(self, past: list[tuple[np.ndarray, np.ndarray]], state: np.ndarray, plan: np.ndarray) -> np.ndarray:
+        """How many of the asked styles each row shows if it follows a plan to its end."""
+        assert self._dynamics is not None
+        states, actions = [before for before, _ in past] + [state], [action for _, action in past]
+        for action in np.swapaxes(plan, 0, 1):
+            actions.append(action)
+            states.append(np.asarray(self._dynamics(states[-1], action)))
+        seen = Trajectories.unchecked(np.stack(states, 1), np.stack(actions, 1), np.full(self._rows, len(actions)))
+        found = label_all(self._styles, seen, strict=False)
+        return ((found == self.labels) & (self.labels != FREE)).sum(axis=1)
+
+    def _compile(self, state: np.ndarray) -> None:
+        """Runs each program once; what a program returned may be placed otherwise than what it was given first."""
+        fresh, noise = self._player.at, np.zeros((self._rows, self._policy.noise), np.float32)
+        for _ in range(min(self._policy.replan, 3)):
+            self._player.act(state, lambda: noise)
+        self._player.propose_anew()
+        self._player.act(state, lambda: noise)
+        self._player.at = fresh

@@ -75,16 +75,24 @@ def find_classes(styles: Sequence[LabelingFunction], words: Words) -> dict[int, 
     return {names.index(name): styles[names.index(name)].index(word) for name, word in words.items()}
 
 
+FREE = -1
+"""The label of a style that is left free."""
+
+
 def draw_labels(
-    kept: Int[np.ndarray, "N M"], wanted: dict[int, int], count: int, random: np.random.Generator
+    kept: Int[np.ndarray, "N M"],
+    wanted: dict[int, int],
+    count: int,
+    random: np.random.Generator,
+    free: Sequence[int] = (),
 ) -> tuple[Int[np.ndarray, " count"], Int[np.ndarray, "count M"]]:
     """Rows drawn at random among those that have the wanted classes (among all if none has), and the labels to ask for.
 
-    A style without a wanted class has the label of its row.
+    A style without a wanted class is left free if it is among `free`, and has the label of its row if not.
     """
     match = np.all([kept[:, i] == k for i, k in wanted.items()], axis=0) if wanted else np.ones(len(kept), bool)
     rows = random.choice(np.flatnonzero(match) if match.any() else len(kept), size=count)
-    return rows, with_classes(kept[rows], wanted)
+    return rows, with_classes(kept[rows], {**dict.fromkeys(free, FREE), **wanted})
 
 
 def with_classes(labels: Int[np.ndarray, "N M"], wanted: dict[int, int]) -> Int[np.ndarray, "N M"]:

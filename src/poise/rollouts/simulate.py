@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int, Key, PRNGKeyArray, Shaped
+from jaxtyping import Float, Int, Key, PRNGKeyArray, Shaped
 
 from ..data.trajectories import Array, Trajectories, Transition
 from ..domains.base import Domain, integrator, is_traced
@@ -41,14 +41,17 @@ def find_environment(domain: Domain, parts: Mapping[str, Any]) -> Dynamics | Tra
 def imagine(policy: Policy, dynamics: Dynamics, request: Request, *, key: PRNGKeyArray) -> Trajectories:
     """Rollouts of the policy through a dynamics part, as one traced loop through which gradients flow."""
     starts, steps = request.starts, request.steps
-    key_context, key_noise = jax.random.split(key)
-    noise = jax.random.normal(key_noise, (steps, len(starts), policy.noise + dynamics.noise))
-    context = policy.context(request.labels, key_context)
+    key_begin, key_noise = jax.random.split(key)
+    plans = -(-steps // policy.replan)
+    noise = jax.random.normal(key_noise, (plans, len(starts), policy.noise))
+    pushes = jax.random.normal(jax.random.fold_in(key_noise, 1), (plans, policy.replan, len(starts), dynamics.noise))
+    context, memory = policy.begin(request.labels, request.lengths, key_begin)
     if _has_kernel(policy, dynamics):
         states, actions = rollout_kernel.rollout(policy.decoder, context, starts, noise)
     else:
-        carry = starts, policy.memory(len(starts))
-        (states, _), actions = scan(_imagine_step, (policy, context, dynamics), carry, noise)
+        first = _decay(starts, dynamics.gradient_decay)
+        given = (policy, context, dynamics), (first, memory), (noise, pushes)
+        states, actions = (x.reshape(-1, *x.shape[2:])[:steps] for x in scan(_follow, *given)[1])
     states = jnp.concatenate([starts[None], states])
     return Trajectories.unchecked(jnp.swapaxes(states, 0, 1), jnp.swapaxes(actions, 0, 1), jnp.asarray(request.lengths))
 
@@ -59,18 +62,30 @@ def _has_kernel(policy: Policy, dynamics: Dynamics) -> TypeGuard[TVAE | RNN]:
     return adds and isinstance(policy, TVAE | RNN) and rollout_kernel.supports(policy.decoder)
 
 
-def _imagine_step(parts: tuple[Policy, Any, Dynamics], carry: tuple[Array, Any], noise: Array):
-    (policy, context, dynamics), (state, memory) = parts, carry
-    if dynamics.gradient_decay < 1:
-        decay = dynamics.gradient_decay
-        state = decay * state + jax.lax.stop_gradient((1 - decay) * state)
-    action, memory = policy.step(context, memory, state, noise[:, : policy.noise])
-    following = dynamics.step(state, action, noise[:, policy.noise :]).astype(state.dtype)  # a grid may return integers
-    return (following, memory), action
+def _follow(parts: tuple[Policy, Any, Dynamics], carry: tuple[Array, Any], noise: tuple[Array, Array]):
+    """Takes the steps of one proposal; returns the last state and memory, and the states and actions of each step."""
+    (policy, context, dynamics), (proposal_noise, pushes) = parts, noise
+
+    def step(carry, given):
+        (state, memory), (action, push) = carry, given
+        following = dynamics.step(state, action, push).astype(state.dtype)  # a grid may return integers
+        memory = policy.remember(context, memory, state, action)
+        return (_decay(following, dynamics.gradient_decay), memory), (following, action)
+
+    plan = jnp.swapaxes(policy.propose(context, carry[1], carry[0], proposal_noise), 0, 1)[: policy.replan]
+    if policy.replan > 1:
+        return jax.lax.scan(step, carry, (plan, pushes))
+    carry, (following, action) = step(carry, (plan[0], pushes[0]))
+    return carry, (following[None], action[None])
+
+
+def _decay(state: Array, decay: float) -> Array:
+    """The state, with its gradient times `decay`."""
+    return state if decay == 1 else decay * state + jax.lax.stop_gradient((1 - decay) * state)
 
 
 _imagine = eqx.filter_jit(imagine)
-context_of = eqx.filter_jit(lambda policy, labels, key: policy.context(labels, key))
+begin_of = eqx.filter_jit(lambda policy, labels, lengths, key: policy.begin(labels, lengths, key))
 
 
 def simulate(
@@ -110,21 +125,20 @@ def _simulate_traced(policy: Policy, dynamics: Dynamics, request: Request, key: 
 @eqx.filter_jit
 def _is_traced(policy: Policy, environment: Transition, request: Request) -> bool:
     """Whether JAX can trace an environment; a program without numbers, so that JAX remembers the answer."""
-    context, noise = policy.context(request.labels, jax.random.key(0)), jnp.zeros((1, policy.noise))
-    action, _ = policy.step(context, policy.memory(1), request.starts, noise)
-    return is_traced(environment, request.starts.shape[-1], action.shape[-1])
+    context, memory = policy.begin(request.labels, request.lengths, jax.random.key(0))
+    actions = policy.propose(context, memory, request.starts, jnp.zeros((1, policy.noise)))
+    return is_traced(environment, request.starts.shape[-1], actions.shape[-1])
 
 
 def _simulate_on_host(policy: Policy, environment: Transition, request: Request, key: PRNGKeyArray) -> Trajectories:
-    key_context, key_noise = jax.random.split(key)
-    noise = np.asarray(jax.random.normal(key_noise, (request.steps, len(request), policy.noise)))
-    step = compile_step(policy, context_of(policy, jnp.asarray(request.labels), key_context))
-    memory = policy.memory(len(request))
+    key_begin, key_noise = jax.random.split(key)
+    plans = -(-request.steps // policy.replan)
+    noise = np.asarray(jax.random.normal(key_noise, (plans, len(request), policy.noise)))
+    context, memory = begin_of(policy, jnp.asarray(request.labels), jnp.asarray(request.lengths), key_begin)
+    player = Player(policy, context, memory)
 
     def act(number: int, states: np.ndarray) -> np.ndarray:
-        nonlocal memory
-        action, memory = step(memory, states, noise[number])
-        return np.asarray(action)
+        return player.act(states, lambda: noise[number // policy.replan])
 
     states, actions = closed_loop(act, _in_single_precision(environment), np.asarray(request.starts), request.steps)
     return Trajectories.unchecked(states, actions, np.asarray(request.lengths))
@@ -146,14 +160,19 @@ def collect(
     """
     rows = np.asarray(jax.vmap(lambda key: jax.random.randint(key, (count,), 0, len(demonstrations)))(keys))
     shown, wanted, steps = demonstrations[rows.ravel()], labels[sets[:, None], rows], demonstrations.steps
-    begin = eqx.filter_vmap(lambda policy, labels, key: _begin(policy, labels, key, steps))
-    contexts, memory, noise = begin(policies, jnp.asarray(wanted), keys)
+    lengths = jnp.asarray(np.asarray(shown.lengths).reshape(rows.shape))
+    begin = eqx.filter_vmap(lambda policy, labels, lengths, key: _begin(policy, labels, lengths, key, steps))
+    contexts, memory, noise = begin(policies, jnp.asarray(wanted), lengths, keys)
+    plan, replan = None, policies.replan
 
     def act(number: int, states: np.ndarray) -> np.ndarray:
-        nonlocal memory
-        action, memory = _act(
-            policies, contexts, memory, jnp.asarray(states.reshape(*rows.shape, -1)), noise[:, number]
-        )
+        nonlocal memory, plan
+        given = policies, contexts, memory, jnp.asarray(states.reshape(*rows.shape, -1))
+        if number % replan == 0:
+            plan = _propose(*given, noise[:, number // replan])
+        assert plan is not None
+        action = plan[:, :, number % replan]
+        memory = _remember(*given, action)
         return np.asarray(action).reshape(len(states), -1)
 
     made = closed_loop(act, _in_single_precision(environment), np.asarray(shown.starts), steps)
@@ -165,17 +184,15 @@ def collect(
     return Trajectories.unchecked(*by_run), wanted
 
 
-def _begin(policy: Any, labels: Array, key: Array, steps: int) -> tuple[Any, Any, Array]:
+def _begin(policy: Any, labels: Array, lengths: Array, key: Array, steps: int) -> tuple[Any, Any, Array]:
     """The context, the first memory and all noise of a run's rollouts."""
-    key_context, key_noise = jax.random.split(key)
-    noise = jax.random.normal(key_noise, (steps, len(labels), policy.noise))
-    return policy.context(labels, key_context), policy.memory(len(labels)), noise
+    key_begin, key_noise = jax.random.split(key)
+    noise = jax.random.normal(key_noise, (-(-steps // policy.replan), len(labels), policy.noise))
+    return *policy.begin(labels, lengths, key_begin), noise
 
 
-@eqx.filter_jit
-@eqx.filter_vmap
-def _act(policy: Any, context: Any, memory: Any, state: Array, noise: Array) -> tuple[Array, Any]:
-    return policy.step(context, memory, state, noise)
+_propose = eqx.filter_jit(eqx.filter_vmap(lambda policy, *given: policy.propose(*given)))
+_remember = eqx.filter_jit(eqx.filter_vmap(lambda policy, *given: policy.remember(*given)))
 
 
 def _in_single_precision(environment: Transition) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -192,24 +209,80 @@ def _in_single_precision(environment: Transition) -> Callable[[np.ndarray, np.nd
     return step
 
 
-def compile_step(policy: Policy, context: Any) -> Callable[[Any, Array, Array], tuple[Array, Any]]:
-    """`policy.step` in one context, as a compiled function (memory, state, noise) -> (action, memory).
+class Following(NamedTuple):
+    """How far a policy is followed: its memory, its last proposal, and how much of that is used up."""
+
+    memory: Any
+    plan: Float[Array, "N H A"] | None = None
+    taken: int = 0
+
+
+class Player:
+    """A policy that is followed step by step on the host: it proposes when its last proposal is used up.
 
     Policy and context are flattened once: at every call that would take longer than the step.
     """
-    leaves, tree = jax.tree.flatten((policy, context))
-    arrays = [leaf for leaf in leaves if eqx.is_array(leaf)]
-    others = tuple((i, leaf) for i, leaf in enumerate(leaves) if not eqx.is_array(leaf))
-    return functools.partial(_step_program(tree, others), arrays)
+
+    def __init__(self, policy: Policy, context: Any, memory: Any):
+        self.at, self.replan = Following(memory), policy.replan
+        self.turn(policy, context)
+
+    def turn(self, policy: Policy, context: Any) -> None:
+        """Continues in another context, with a new proposal at the next step."""
+        leaves, tree = jax.tree.flatten((policy, context))
+        self._arrays = [leaf for leaf in leaves if eqx.is_array(leaf)]
+        others = tuple((i, leaf) for i, leaf in enumerate(leaves) if not eqx.is_array(leaf))
+        self._programs = _programs(tree, others)
+        self.propose_anew()
+
+    def propose_anew(self) -> None:
+        """Drops what is left of the proposal."""
+        self.at = Following(self.at.memory)
+
+    @property
+    def proposes(self) -> bool:
+        """Whether the next step needs a new proposal."""
+        return self.at.plan is None or self.at.taken == self.replan
+
+    def act(self, states: Array, noise: Callable[[], Array]) -> np.ndarray:
+        """The next actions; `noise` is called where a new proposal is made."""
+        if self.proposes:
+            action, plan, memory = self._programs.begin(self._arrays, self.at.memory, states, noise())
+            self.at = Following(memory, plan, 1)
+        else:
+            action, memory = self._programs.follow(self._arrays, self.at.memory, states, self.at.plan, self.at.taken)
+            self.at = Following(memory, self.at.plan, self.at.taken + 1)
+        return np.asarray(action)
+
+    def propose(self, states: Array, noise: Array) -> Float[Array, "N H A"]:
+        """A proposal that is not followed yet."""
+        return self._programs.begin(self._arrays, self.at.memory, states, noise)[1]
+
+    def follow(self, plan: Float[Array, "N H A"]) -> None:
+        """Follows this proposal from the next step on."""
+        self.at = Following(self.at.memory, plan, 0)
+
+
+class _Programs(NamedTuple):
+    begin: Callable[..., Any]
+    follow: Callable[..., Any]
 
 
 @functools.lru_cache(maxsize=64)
-def _step_program(tree: Any, others: tuple[tuple[int, Any], ...]) -> Callable[..., tuple[Array, Any]]:
-    """The program of all policies and contexts that differ in their arrays alone."""
+def _programs(tree: Any, others: tuple[tuple[int, Any], ...]) -> _Programs:
+    """The programs that begin and follow a proposal, for policies and contexts that differ in their arrays alone."""
 
-    def step(arrays, memory, state, noise):
+    def restore(arrays):
         static, rest = dict(others), iter(arrays)
-        policy, context = tree.unflatten(static[i] if i in static else next(rest) for i in range(tree.num_leaves))
-        return policy.step(context, memory, state, noise)
+        return tree.unflatten(static[i] if i in static else next(rest) for i in range(tree.num_leaves))
 
-    return jax.jit(step)
+    def begin(arrays, memory, state, noise):
+        policy, context = restore(arrays)
+        plan = policy.propose(context, memory, state, noise)
+        return plan[:, 0], plan, policy.remember(context, memory, state, plan[:, 0])
+
+    def follow(arrays, memory, state, plan, taken):
+        policy, context = restore(arrays)
+        return plan[:, taken], policy.remember(context, memory, state, plan[:, taken])
+
+    return _Programs(jax.jit(begin), jax.jit(follow))

@@ -22,7 +22,7 @@ from ..errors import PoiseError, unknown
 from ..system.imports import is_file_spec, split_file_spec
 
 DEFAULT_DATA = "basketball"
-DEFAULT_ALGORITHM = "ctvae-style"
+DEFAULT_ALGORITHM = "flow"
 MISSING_DATA = "this run was trained on demonstrations in memory; pass the ones to use"
 
 

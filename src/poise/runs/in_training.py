@@ -98,6 +98,7 @@ class RunInTraining:
         kept = prepared.splits.validation[:STARTS_KEPT]
         sampled = np.random.default_rng(0).permutation(len(prepared.splits.train))[:DIGESTS_KEPT]
         known = {"labels": labels[:STARTS_KEPT], "trained": row_digests(prepared.splits.train[np.sort(sampled)])}
+        known["range"] = state_range(prepared.splits.train)
         starts = Trajectories(kept.states, kept.actions, kept.lengths, known)
         run = Run(
             experiment=prepared.experiment,
@@ -109,6 +110,7 @@ class RunInTraining:
             stopped=tuple(self.log.stopped),
             best=self._best(state, starts),
             seconds=self.log.seconds,
+            steps=prepared.splits.train.steps,
             fingerprint=prepared.fingerprint,
             folder=self.log.folder,
             _splits=prepared.splits,
@@ -137,6 +139,16 @@ class RunInTraining:
             for i in range(len(self.seeds))
         ]
         return np.asarray([one.score(request, jax.random.key(0)).joint.mean() for one in trained])
+
+
+def state_range(demonstrations: Trajectories) -> np.ndarray:
+    """The smallest and the largest state [2, S] of demonstrations, their starts not counted."""
+    low, high = [], []
+    for piece in demonstrations.pieces():
+        seen = np.asarray(piece.states)[:, 1:][np.asarray(piece.mask)]
+        low.append(seen.min(axis=0))
+        high.append(seen.max(axis=0))
+    return np.stack([np.min(low, axis=0), np.max(high, axis=0)])
 
 
 def label_sets_of(group: Sequence[RunInTraining]) -> tuple[list[RunInTraining], list[int]]:

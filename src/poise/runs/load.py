@@ -16,7 +16,8 @@ from ..system.compile_cache import use_compile_cache
 from ..system.trust import is_trusted
 from .folder import WEIGHTS, Restore, read_config
 from .prepare import as_style
-from .run import Run, shapes_of_parts
+from .run import Run
+from .shapes import shapes_of_parts
 
 
 def load_run(
@@ -96,7 +97,8 @@ def _load(
         if style.name not in names:
             raise unknown("style of this run", style.name, names)
     fitted = tuple(restore.style(kept, domain, given) for kept in written["styles"])
-    like = shapes_of_parts(experiment, algorithm, domain, label_space(fitted), starts)
+    steps = summary.get("steps", starts.steps)
+    like = shapes_of_parts(experiment, algorithm, domain, label_space(fitted), starts, steps)
     return Run(
         experiment=experiment,
         algorithm=algorithm,
@@ -107,6 +109,7 @@ def _load(
         stopped=tuple(summary["stopped"]),
         best=summary["best"],
         seconds=summary["seconds"],
+        steps=steps,
         fingerprint=written["data"],
         folder=folder,
     )

@@ -8,35 +8,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ..algorithms import Algorithm, Problem
+from ..algorithms import Algorithm
+from ..config import Sampling, check_sampling
 from ..data.splits import Splits
 from ..data.trajectories import Trajectories
 from ..domains import Domain
 from ..errors import PoiseError
 from ..evaluation.base_rates import base_rates
-from ..evaluation.consistency import score_seed
+from ..evaluation.consistency import score_seeds
+from ..evaluation.realism import Reference
 from ..evaluation.reconstruction import error_of_no_change
 from ..evaluation.report import Report
-from ..evaluation.scored import ScoredRollouts, TrainedSeed, score_rollouts
+from ..evaluation.scored import Known, ScoredRollouts, TrainedSeed
 from ..losses import Parts
-from ..models import Standardizer, Statistics
 from ..rollouts.actor import Actor
-from ..rollouts.requests import Request, Words, check_draw, check_state, draw_labels, find_classes
+from ..rollouts.requests import Words, check_draw
 from ..styles.label_spaces import LabelSpace, SharedSpace
 from ..styles.labeling_functions import LabelingFunction, label_space
 from ..styles.scoring import label_all
 from ..system import provenance, storage
-from ..training.state import one_run, start
+from ..training.state import one_run
+from .asking import Asked, ask
 from .experiment import Experiment
 from .folder import WEIGHTS, describe, write_config
-from .prepare import check_sizes, fingerprint, load_splits, maker_of_tests, row_digests
-
-MOST_ROLLOUTS = 10_000_000
+from .prepare import check_sizes, fingerprint, load_splits, load_styles, maker_of_tests, row_digests
+from .shapes import shapes_of_parts
 
 
 @dataclass(frozen=True)
@@ -68,6 +66,8 @@ class Run:
     best: int
     """The position of the seed with the highest joint style-consistency on validation demonstrations."""
     seconds: float
+    steps: int
+    """Steps of the longest demonstration that was trained on."""
     fingerprint: str | None = None
     """Of the training demonstrations."""
     folder: Path | None = None
@@ -138,7 +138,10 @@ class Run:
         self.domain.check(test)
         check_sizes(test, self.starts)
         labels, trained = label_all(self.styles, test), self._trained(shared)
-        scores = [score_seed(trained(i), test, labels, rollouts=rollouts, draw=draw) for i in range(len(self.seeds))]
+        reference = self._reference(test)
+        seeds = [trained(i) for i in range(len(self.seeds))]
+        sampling = self.sampling(None, None)
+        scores = score_seeds(seeds, test, labels, sampling, reference, rollouts=rollouts, draw=draw)
         rates = base_rates(self.starts, self.labels, test, labels)
         by_style = dict(zip([style.name for style in self.styles], rates["by_style"], strict=True))
         data = self.experiment.data if isinstance(self.experiment.data, str) else None
@@ -152,6 +155,7 @@ class Run:
             "test": len(test),
             "base_rate": {**rates, "by_style": by_style},
             "change": error_of_no_change(self.domain, test),
+            "realism": None if reference is None else reference.about(),
             "experiment": self.experiment.to_json(),
         }
         seconds = self.seconds + time.perf_counter() - began
@@ -163,58 +167,115 @@ class Run:
         count: int = 1,
         words: Words | None = None,
         *,
+        styles: Sequence[str | Callable] = (),
         start: Sequence[float] | None = None,
         steps: int | None = None,
+        tries: int | None = None,
+        sampling: Sampling | None = None,
+        in_range: bool = True,
         seed: int | None = None,
         draw: int = 0,
     ) -> Trajectories:
-        """Rollouts in the style that the words name.
+        """Rollouts in the style that the words name, made again where the labeling functions differ.
 
         Args:
             count: How many rollouts.
-            words: Classes by style, for example {"speed": "slow"}. A style that is not named takes the label of the
-                demonstration that the rollout starts from.
+            words: Classes by style, for example {"speed": "slow"}. A style that is not named is left free by a flow; by
+                other policies it takes the label of the demonstration that the rollout starts from.
+            styles: Labeling functions that were written after training, to ask for as well: functions, or
+                file.py:function. Their thresholds come from the run's demonstrations.
             start: A state to start from; where held-out demonstrations of that style start if not given.
             steps: Steps of a rollout; as many as the demonstrations have if not given.
+            tries: The most rollouts of one request, until the labeling functions agree; 1 asks them nothing, as in the
+                paper. By default as the settings say.
+            sampling: How a flow is guided and steered, and the tries; as the settings say if not given.
+            in_range: Whether a rollout must also stay in the range of the demonstrations to be accepted.
             seed: A trained seed; the best on validation demonstrations if not given.
             draw: Seed of the randomness. The same arguments give the same rollouts; another count gives others.
 
         Returns:
-            The rollouts; the labels that were asked for are in their metadata as `labels`.
+            The rollouts. Their metadata hold what was asked for as `labels`, -1 where a style was left free, and with
+            more than one try also `tries` and `accepted`: what no try reached keeps its first rollout, marked False.
 
         Raises:
             PoiseError: A style, a class or a seed is not known, or a number is out of range.
+
+        Examples:
+            >>> import poise
+            >>> untrained = poise.Settings(training=poise.Training(policy_steps=0))
+            >>> run = poise.train("rnn", styles=["speed"], count=40, settings=untrained, progress=False)
+            >>> rollouts = run.sample(3, {"speed": "slow"}, tries=4)
+            >>> rollouts.metadata["accepted"].shape
+            (3,)
         """
-        made, labels = self._roll_out(count, words, start, steps, seed, draw)
-        return Trajectories(made.states, made.actions, made.lengths, {"labels": labels})
+        asked = self._ask(count, words, styles, start, steps, seed, draw)
+        sampling = self.sampling(sampling, tries)
+        if sampling.tries > 1:
+            self._check_styles()
+            return asked.verified(sampling, in_range).rollouts
+        made = asked.trained.roll_out(asked.request, asked.key, sampling)
+        return Trajectories(made.states, made.actions, made.lengths, {"labels": np.asarray(asked.request.labels)})
 
     def sample_scored(
         self,
         count: int = 1,
         words: Words | None = None,
         *,
+        styles: Sequence[str | Callable] = (),
         start: Sequence[float] | None = None,
         steps: int | None = None,
+        tries: int | None = None,
+        sampling: Sampling | None = None,
+        in_range: bool = True,
         seed: int | None = None,
         draw: int = 0,
     ) -> ScoredRollouts:
         """As `sample`, with the same arguments, and with what λ says of every rollout."""
         self._check_styles()
-        return score_rollouts(self.styles, *self._roll_out(count, words, start, steps, seed, draw))
+        asked = self._ask(count, words, styles, start, steps, seed, draw)
+        return asked.verified(self.sampling(sampling, tries), in_range)
 
     def actor(
-        self, words: Words | None = None, *, count: int | None = None, seed: int | None = None, draw: int = 0
+        self,
+        words: Words | None = None,
+        *,
+        styles: Sequence[str | Callable] = (),
+        count: int | None = None,
+        steps: int | None = None,
+        lookahead: int = 1,
+        sampling: Sampling | None = None,
+        seed: int | None = None,
+        draw: int = 0,
     ) -> Actor:
         """The policy for a loop of your own: `actor.step(state)` gives the next action.
 
         Args:
             words: Classes by style, for example {"speed": "slow"}.
+            styles: Labeling functions that were written after training, to ask for as well.
             count: Plays so many at once, from states [count, S]; by default one, from states [S].
+            steps: Steps of a trajectory, after which a flow plans another; as many as the demonstrations have if not
+                given.
+            lookahead: Plans that a flow imagines whenever it proposes, to take one that the labeling functions accept.
+            sampling: How a flow is guided and steered; as the settings say if not given.
             seed: A trained seed; the best on validation demonstrations if not given.
             draw: Seed of the actor's randomness.
         """
-        policy, size = self._parts_of(self._position(seed))["policy"], self.starts.states.shape[-1]
-        return Actor(policy, self.styles, self.labels, size, words, count=count, draw=draw)
+        later, steps = self.fit_later(styles), steps or self.starts.steps
+        trained = self._trained(None, later)(self._position(seed))
+        policy, followed = trained.policy(self.sampling(sampling), steps)
+        return Actor(
+            policy,
+            trained.styles,
+            self.labels_in(later),
+            self.starts.states.shape[-1],
+            words,
+            count=count,
+            draw=draw,
+            steps=steps,
+            dynamics=self.domain.dynamics,
+            lookahead=lookahead,
+            order=[*range(len(self.styles)), *followed],
+        )
 
     def save(self, folder: str | Path) -> Run:
         """Writes the run into a folder; `load_run` reads it back, equal."""
@@ -224,42 +285,74 @@ class Run:
             write_result(folder, self)
         return replace(self, folder=folder)
 
-    def _roll_out(
+    def sampling(self, sampling: Sampling | None = None, tries: int | None = None) -> Sampling:
+        """How to sample: as is said, else as the settings say."""
+        assert self.experiment.settings is not None
+        sampling = sampling or self.experiment.settings.sampling
+        return check_sampling(sampling if tries is None else replace(sampling, tries=tries))
+
+    def _ask(
         self,
         count: int,
         words: Words | None,
+        styles: Sequence[str | Callable],
         start: Sequence[float] | None,
         steps: int | None,
         seed: int | None,
         draw: int,
-    ) -> tuple[Trajectories, np.ndarray]:
-        """Rollouts as they come, and the labels that were asked for."""
-        if not isinstance(count, int | np.integer):
-            raise PoiseError(f"count is a whole number, as in sample(100, {{...}}); got a {type(count).__name__}")
-        if not 1 <= count <= MOST_ROLLOUTS:
-            raise PoiseError(f"sample between one and ten million rollouts at a time; got {count}")
-        if steps is not None and steps < 1:
-            raise PoiseError(f"a rollout has at least one step; got {steps}")
-        random, wanted = np.random.default_rng(check_draw(draw)), find_classes(self.styles, words or {})
-        rows, labels = draw_labels(self.labels, wanted, count, random)
-        starts, lengths = np.asarray(self.starts.starts)[rows], np.asarray(self.starts.lengths)[rows]
-        if start is not None:
-            starts = np.tile(check_state(start, starts.shape[1:], "a start is"), (count, 1))
-        if start is not None or steps is not None:
-            lengths = np.full(count, steps or self.starts.steps, np.int32)
-        request = Request(starts, labels, lengths, steps or self.starts.steps)
-        return self._trained(None)(self._position(seed)).roll_out(request, jax.random.key(draw)), labels
+    ) -> Asked:
+        """What is asked for, and the seed that is asked."""
+        later = self.fit_later(styles)
+        trained = self._trained(None, later)(self._position(seed))
+        return ask(trained, self.starts, self.labels_in(later), count, words, start, steps, draw)
 
-    def _trained(self, shared: LabelSpace | None) -> Callable[[int], TrainedSeed]:
-        """Each seed by its position, ready to be rolled out; padded to a shared label space, if one is given."""
+    def fit_later(self, styles: Sequence[str | Callable]) -> tuple[LabelingFunction, ...]:
+        """Labeling functions that were written after training, with thresholds from the run's demonstrations."""
+        later = load_styles(styles, self.domain, None) if styles else []
+        names = [style.name for style in self.styles]
+        for style in later:
+            if style.name in names:
+                raise PoiseError(f"this run was trained in a style {style.name!r}; give the other one another name")
+        return tuple(style.fit(self.starts) for style in later)
+
+    def labels_in(self, later: Sequence[LabelingFunction]) -> np.ndarray:
+        """The labels of the kept starts, also in styles that were written later."""
+        return np.concatenate([self.labels, *(style.label(self.starts)[:, None] for style in later)], axis=1)
+
+    @functools.cached_property
+    def known(self) -> Known:
+        """What steering and verifying know of the demonstrations and of the trained styles."""
+        return Known.of(self.styles, self.starts)
+
+    def _reference(self, test: Trajectories) -> Reference | None:
+        """What the realism of rollouts is measured by; None if the demonstrations that were trained on are gone."""
+        try:
+            splits = self.splits()
+        except PoiseError:
+            return None
+        column = test.metadata.get(self.experiment.split_by or "game")
+        groups = None if column is None else np.unique(column, return_inverse=True)[1]
+        labels = None if splits.train.on_disk() else label_all(self.styles, splits.train)
+        parts = Splits(splits.train, splits.validation, test)
+        return Reference.fit(parts, self.domain, labels=labels, groups=groups)
+
+    def _trained(
+        self, shared: LabelSpace | None, later: Sequence[LabelingFunction] = ()
+    ) -> Callable[[int], TrainedSeed]:
+        """Each seed by its position, ready to be rolled out; padded to a shared label space, if one is given.
+
+        `later` are styles that it was not trained in.
+        """
+        styles = (*self.styles, *later)
+        find_known = functools.cache(lambda: Known.of(styles, self.starts)) if later else lambda: self.known
         own = label_space(self.styles)
         space, parts_of = SharedSpace(own, shared or own), self._parts_of
         if shared is not None and shared != own:
-            like = shapes_of_parts(self.experiment, self.algorithm, self.domain, shared, self.starts)
+            like = shapes_of_parts(self.experiment, self.algorithm, self.domain, shared, self.starts, self.steps)
             parts_of = functools.partial(one_run, space.pad(self.parts, like))
 
         def trained(i: int) -> TrainedSeed:
-            return TrainedSeed(parts_of(i), self.domain, self.styles, space, self.seeds[i], self.stopped[i])
+            return TrainedSeed(parts_of(i), self.domain, styles, space, self.seeds[i], self.stopped[i], find_known)
 
         return trained
 
@@ -270,6 +363,10 @@ class Run:
 
     def _check_styles(self) -> None:
         """Refuses a labeling function that no longer gives held-out demonstrations the labels it gave them."""
+        return self._checked
+
+    @functools.cached_property
+    def _checked(self) -> None:
         labels = label_all(self.styles, self.starts)
         for i, style in enumerate(self.styles):
             changed = int(np.sum(labels[:, i] != self.labels[:, i]))
@@ -295,21 +392,9 @@ class Run:
         return self.seeds.index(seed)
 
 
-def shapes_of_parts(
-    experiment: Experiment, algorithm: Algorithm, domain: Domain, space: LabelSpace, like: Trajectories
-) -> Parts:
-    """The shapes of an experiment's parts for these labels, and for states and actions of these sizes."""
-    assert experiment.settings is not None
-    sizes = (like.states.shape[-1], like.actions.shape[-1], like.states.shape[-1])
-    statistics = Statistics(*(Standardizer(jnp.zeros(n), jnp.ones(n)) for n in sizes), limits=domain.actions)
-    problem = Problem(statistics, space, experiment.settings.network, domain)
-    return eqx.filter_eval_shape(lambda: start(algorithm, problem, np.asarray(experiment.seed_numbers)).parts)
-
-
 def write_result(folder: Path, run: Run) -> None:
     """Writes what training gave; the weights come last, so that a folder with weights is complete."""
     run.starts.save(folder / "starts.npz")
-    storage.write_json(
-        folder / "summary.json", {"stopped": list(run.stopped), "best": run.best, "seconds": round(run.seconds, 1)}
-    )
+    summary = {"stopped": list(run.stopped), "best": run.best, "seconds": round(run.seconds, 1), "steps": run.steps}
+    storage.write_json(folder / "summary.json", summary)
     storage.write_tree(folder / WEIGHTS, run.parts, {"seeds": run.seeds})

@@ -128,6 +128,10 @@ class SharedSpace(NamedTuple):
         ends = np.cumsum([0, *(kind.width for kind in self.shared.kinds)])
         return np.concatenate([np.arange(ends[i], ends[i + 1]) for i in self._positions] or [np.arange(0)])
 
+    def position(self, label: int) -> int:
+        """The position of one of the own labels among the shared ones."""
+        return self._positions[label]
+
     def pad_labels(self, labels: Int[np.ndarray, "N M"]) -> Int[np.ndarray, "N shared"]:
         """Labels of the own space as labels of the shared one."""
         padded = np.full((len(labels), len(self.shared.kinds)), -1, np.int32)

@@ -111,17 +111,46 @@ class Optimisation(NamedTuple):
     batch: int
     learning_rate: float
     clip: float
+    average: float
 
     @staticmethod
     def of(stage: Stage, training: Training) -> Optimisation:
         """Those of one stage."""
-        return Optimisation(training.steps(stage.name), training.batch, training.learning_rate, training.clip)
+        steps, batch = training.steps(stage.name), training.batch_of(stage.name)
+        return Optimisation(steps, batch, training.learning_rate, training.clip, stage.average)
 
     def optimiser(self, l2: float) -> optax.GradientTransformation:
-        """Adam with a cosine from the learning rate to zero, on clipped gradients."""
+        """Adam with a cosine from the learning rate to zero, on clipped gradients; averaged if the stage is."""
         schedule = optax.cosine_decay_schedule(self.learning_rate, self.steps)
         decay = optax.add_decayed_weights(l2) if l2 else optax.identity()
-        return optax.chain(optax.clip_by_global_norm(self.clip), decay, optax.adam(schedule))
+        adam = optax.chain(optax.clip_by_global_norm(self.clip), decay, optax.adam(schedule))
+        return averaged(adam, self.average, self.steps) if self.average else adam
+
+
+class Averaged(NamedTuple):
+    """The state of an optimiser whose last step goes to the average."""
+
+    inner: Any
+    average: Any
+    step: Int[Array, ""]
+
+
+def averaged(inner: optax.GradientTransformation, decay: float, steps: int) -> optax.GradientTransformation:
+    """The same optimiser; its last step goes to the running average of the parameters, young at the beginning."""
+
+    def init(params):
+        return Averaged(inner.init(params), params, jnp.zeros((), jnp.int32))
+
+    def update(updates, state, params=None):
+        updates, inside = inner.update(updates, state.inner, params)
+        now = jnp.minimum(decay, (1.0 + state.step) / (10.0 + state.step))
+        following = eqx.apply_updates(params, updates)
+        average = jax.tree.map(lambda a, x: now * a + (1 - now) * x, state.average, following)
+        last = state.step + 1 == steps
+        updates = jax.tree.map(lambda u, a, x: jnp.where(last, a - x, u), updates, average, params)
+        return updates, Averaged(inside, average, state.step + 1)
+
+    return optax.GradientTransformation(init, update)
 
 
 Program = Callable[[tuple[Data, Data, Array, PerRun], Any], tuple[Any, Named, Named]]
@@ -218,7 +247,7 @@ class Estimate(NamedTuple):
 
 def estimate(stage: Stage, parts: Parts, data: Data, settings: Settings) -> Estimate:
     """The losses of a stage, and about how much memory a step of one run takes; the shapes of its parts suffice."""
-    rows = settings.training.batch * (2 if stage.collects else 1)
+    rows = settings.training.batch_of(stage.name) * (2 if stage.collects else 1)
     names: list[str] = []
 
     def residuals(parts: Parts, data: Data):

@@ -51,20 +51,20 @@ def arguments(policy, batch=BATCH):
 
 
 def by_steps(policy, starts, labels, noise):
-    context = policy.context(labels, jax.random.key(3))
+    context, memory = policy.begin(labels, jnp.full(len(starts), STEPS), jax.random.key(3))
 
     def step(carry, noise):
         state, memory = carry
-        action, memory = policy.step(context, memory, state, noise)
-        return (state + action, memory), (state + action, action)
+        action = policy.propose(context, memory, state, noise)[:, 0]
+        return (state + action, policy.remember(context, memory, state, action)), (state + action, action)
 
-    return jax.lax.scan(step, (starts, policy.memory(len(starts))), noise)[1]
+    return jax.lax.scan(step, (starts, memory), noise)[1]
 
 
 @cache
 def by_kernel(dtype=jnp.float32, interpret=True):
     def rollout(policy, starts, labels, noise):
-        prepared = policy.context(labels, jax.random.key(3))
+        prepared, _ = policy.begin(labels, jnp.full(len(starts), STEPS), jax.random.key(3))
         return rollout_kernel.rollout(policy.decoder, prepared, starts, noise, dtype=dtype, interpret=interpret)
 
     return rollout

@@ -1,0 +1,292 @@
+"""Steering: what pulls a plan, how far, and what a steered plan keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flow_helpers import PLAIN, STEERED, STEPS, climb, drift, drifting, no_labels, rough_flow, top, trained
+
+from poise import LabelingFunction, Network, Trajectories, labeling_function
+from poise.domains import integrator
+from poise.domains.base import plain_domain
+from poise.evaluation.scored import Known, TrainedSeed
+from poise.models import Flow, Labeler, Statistics
+from poise.models import flow as flows
+from poise.models.flow import Steering
+from poise.rollouts.requests import Request
+from poise.rollouts.simulate import simulate
+from poise.rollouts.steer import Bounds, Steered, Target, can_steer, steer
+from poise.training.state import one_run
+
+DATA = drifting(400, seed=3)
+DRIFT, CLIMB = (labeling_function(f).fit(DATA) for f in (drift, climb))
+WIDE = np.asarray([[-1e4] * 2, [1e4] * 2], np.float32)
+KEY = jax.random.key(0)
+
+
+def target(style: LabelingFunction) -> Target:
+    return Target(style, float(style.scores(DATA).std()))
+
+
+def flow() -> Flow:
+    return one_run(trained().parts, 0)["policy"]
+
+
+def steered(*styles: LabelingFunction, limits: np.ndarray = WIDE, **given: Any) -> Steered:
+    return steer(flow(), [target(s) for s in styles], replace(STEERED, **given), length=STEPS, range=limits)
+
+
+def asked(label: int, count: int = 64, styles: int = 1) -> Request:
+    """Only of the targets: the flow's own label is free."""
+    labels = np.full((count, 1 + styles), label, np.int32)
+    labels[:, 0] = -1
+    return Request(DATA[:count].starts, labels, np.full(count, STEPS, np.int32), STEPS)
+
+
+def roll(policy: Any, request: Request) -> Trajectories:
+    return simulate(policy, integrator, request, key=KEY)
+
+
+def plain(request: Request) -> Trajectories:
+    return roll(flow().sampled(8, 1.0), request.with_labels(np.asarray(request.labels)[:, :1]))
+
+
+def shown(style: LabelingFunction, made: Trajectories) -> np.ndarray:
+    return style.label(Trajectories(np.asarray(made.states), np.asarray(made.actions)))
+
+
+def standardised(made: Trajectories) -> np.ndarray:
+    return np.asarray(flow().statistics.action(jnp.asarray(made.actions)))
+
+
+@eqx.filter_jit
+def _steering(policy: Steered, request: Request, plan: Any, time: Any) -> tuple[Any, Any]:
+    context, memory = policy.begin(request.labels, request.lengths, KEY)
+    situation, _ = policy.flow.situation(context.flow, memory, request.starts)
+    steering = policy.steering(context, situation)
+    return steering.pull(plan, time), steering.finish(plan)
+
+
+def pull_of(policy: Steered, request: Request, end: Any) -> np.ndarray:
+    """What is added to the velocity in the middle of sampling, where plans will end there."""
+    return np.asarray(_steering(policy, request.rows(np.arange(len(request))), end, jnp.asarray(0.5))[0])
+
+
+def finished(policy: Steered, request: Request, plan: Any) -> np.ndarray:
+    """Drawn plans after the last corrections."""
+    return np.asarray(_steering(policy, request.rows(np.arange(len(request))), plan, jnp.asarray(0.5))[1])
+
+
+@pytest.mark.parametrize("word", ["low", "high"])
+def test_a_style_that_was_written_after_training_is_shown_far_more_often_if_the_flow_is_steered(word):
+    share = [
+        trained().sample_scored(128, {"top": word}, styles=[top], sampling=sampling).joint.mean()
+        for sampling in (PLAIN, STEERED)
+    ]
+    assert share[0] < 0.6
+    assert share[1] > 0.9
+
+
+def test_what_is_not_asked_for_follows_the_data():
+    """Steering by one style leaves the spread of the other as it was."""
+    made, before = roll(steered(CLIMB), asked(2, 256)), plain(asked(2, 256))
+    one, other = (np.asarray(x.actions)[..., 0].mean(axis=1) for x in (made, before))
+    assert abs(one.mean() - other.mean()) < 0.3
+    assert 0.7 < one.std() / other.std() < 1.4
+
+
+def test_a_pull_is_never_larger_than_the_limit_however_strong_it_is():
+    before = standardised(plain(asked(2)))
+    end = jax.random.normal(KEY, (64, STEPS, 2))
+    for strength, limit in ((1e6, 0.5), (1e30, 1.0)):
+        pull = pull_of(steered(CLIMB, strength=strength, limit=limit), asked(2), end)
+        assert np.abs(pull).max() == pytest.approx(limit)
+    made = standardised(roll(steered(CLIMB, strength=1e30), asked(2)))
+    assert np.isfinite(made).all()
+    assert np.abs(made).max() < np.abs(before).max() + 2.5
+
+
+def test_a_weak_pull_is_proportional_to_the_strength():
+    one, two = (pull_of(steered(CLIMB, strength=x), asked(2), jnp.zeros((64, STEPS, 2))) for x in (0.001, 0.002))
+    assert one[..., 1].min() > 0
+    np.testing.assert_allclose(two, 2 * one, rtol=1e-4)
+
+
+def test_states_stay_in_the_range():
+    before = plain(asked(2, 256))
+    limits = np.stack([np.full(2, -4.0), np.full(2, 4.0)]).astype(np.float32)
+    made = roll(steered(limits=limits), asked(2, 256, styles=0))
+
+    def outside(made):
+        return float((np.abs(np.asarray(made.states)) > 4).any(axis=(1, 2)).mean())
+
+    assert outside(before) > 0.4
+    assert outside(made) < 0.05
+    assert np.asarray(made.states).std() > 0.5 * np.asarray(before.states).std()
+
+
+def test_a_free_label_exerts_no_pull():
+    low, high = Bounds.of([target(DRIFT), target(CLIMB)])(jnp.asarray([[-1, 2], [0, -1], [1, 1]]))
+    first, second = DRIFT.thresholds or ()
+    np.testing.assert_allclose(low[:, 0], [-1e9, -1e9, first], rtol=1e-6)
+    np.testing.assert_allclose(high[:, 0], [1e9, first, second], rtol=1e-6)
+    free, none = roll(steered(CLIMB), asked(-1)), roll(steered(), asked(-1, styles=0))
+    np.testing.assert_allclose(free.actions, none.actions, atol=1e-5)
+    assert np.abs(np.asarray(roll(steered(CLIMB), asked(2)).actions) - none.actions).max() > 0.5
+
+
+def test_styles_of_different_numbers_of_classes_have_bounds_of_their_own():
+    two = labeling_function(climb, classes=("down", "up"), thresholds=(0.0,))
+    low, high = Bounds.of([target(two), target(DRIFT)])(jnp.asarray([[1, 2], [0, 0]]))
+    np.testing.assert_allclose(low[:, 0], [0, -1e9])
+    np.testing.assert_allclose(high[:, 0], [1e9, 0])
+    np.testing.assert_allclose(high[0, 1], 1e9)
+
+
+def test_a_gradient_that_is_nan_somewhere_does_not_pull_there_and_leaves_the_rest():
+    def singular(states, actions):
+        return actions[:, 1].mean() + jnp.linalg.norm(actions[0] - actions[0])  # the gradient of norm at 0 is NaN
+
+    style = LabelingFunction("singular", singular, CLIMB.classes, CLIMB.thresholds)
+    made, none = roll(steered(style), asked(2)), roll(steered(), asked(2, styles=0))
+    assert np.isfinite(made.states).all()
+    assert (shown(CLIMB, made) == 2).mean() > 0.9
+    assert (shown(CLIMB, none) == 2).mean() < 0.6
+
+    def nowhere(states, actions):
+        return jnp.linalg.norm(actions - actions) + 0.0 * actions[:, 1].mean()
+
+    lost = LabelingFunction("nowhere", nowhere, CLIMB.classes, CLIMB.thresholds)
+    np.testing.assert_allclose(roll(steered(lost), asked(2)).actions, none.actions, atol=1e-5)
+
+
+@pytest.mark.xfail(strict=True, reason="the slopes of all scores are added before NaN is taken out")
+def test_a_score_whose_gradient_is_nan_takes_nothing_from_the_others():
+    def nowhere(states, actions):
+        return jnp.linalg.norm(actions - actions)
+
+    style = LabelingFunction("nowhere", nowhere, CLIMB.classes, CLIMB.thresholds)
+    end = jnp.zeros((64, STEPS, 2))
+    one, both = pull_of(steered(CLIMB), asked(2), end), pull_of(steered(style, CLIMB), asked(2, styles=2), end)
+    np.testing.assert_allclose(one, both, atol=1e-5)
+
+
+def test_the_last_corrections_move_a_score_that_barely_misses_into_its_class_and_no_further():
+    policy = steered(CLIMB)
+    deviation, (_, second) = target(CLIMB).deviation, CLIMB.thresholds or (0, 0)
+    count, misses = 64, np.linspace(0.3, -0.3, 64, dtype=np.float32)  # deviations below the class `high`
+    actions = np.random.default_rng(0).normal(size=(count, STEPS, 2)).astype(np.float32)
+    actions[..., 1] += (second - misses * deviation)[:, None] - actions[..., 1].mean(axis=1, keepdims=True)
+    plan = policy.flow.statistics.action(jnp.asarray(actions))
+    done = finished(policy, asked(2), plan)
+    scores = np.asarray(policy.flow.statistics.action.undo(jnp.asarray(done)))[..., 1].mean(axis=1)
+    missed = misses > 0
+    assert (scores >= second).all()
+    assert (scores[missed] < second + 0.03 * deviation).all()
+    inside = misses < -0.03
+    np.testing.assert_allclose(done[inside], plan[inside], atol=1e-5)
+    np.testing.assert_allclose(done[..., 0], plan[..., 0], atol=1e-4)
+
+
+def test_a_plan_that_is_made_anew_keeps_what_happened():
+    policy, request = steered(CLIMB), asked(2)
+    remember = eqx.filter_jit(lambda p, *given: p.remember(*given))
+    propose = eqx.filter_jit(lambda p, *given: p.propose(*given))
+    context, memory = policy.begin(jnp.asarray(request.labels), jnp.full(64, STEPS), KEY)
+    state = jnp.asarray(request.starts)
+    taken = [jnp.full((64, 2), value) for value in (0.1, -1.5, 0.4)]
+    for action in taken:
+        memory = remember(policy, context, memory, state, action)
+        state = state + action
+    plan = propose(policy, context, memory, state, jax.random.normal(KEY, (64, policy.noise)))
+    np.testing.assert_allclose(plan[:, 3:], np.stack(taken, axis=1), atol=1e-4)
+    whole = np.concatenate([plan[:, 3:], plan[:, :3]], axis=1)
+    assert (whole[..., 1].mean(axis=1) > (CLIMB.thresholds or ())[1]).mean() > 0.9  # counted with what happened
+
+
+@pytest.mark.xfail(strict=True, reason="the velocity of steps that have happened is added to the end that pulls see")
+def test_what_pulls_sees_the_steps_that_have_happened_as_they_were():
+    walks = drifting(8)
+    policy = rough_flow(walks)
+    context, memory = policy.begin(no_labels(8), jnp.full(8, STEPS, jnp.int32), KEY)
+    situation, _ = policy.situation(context, memory, jnp.asarray(walks.starts))
+    status = situation.status.at[:, :3].set(flows.HAPPENED)
+    situation = situation._replace(status=status, past=situation.past.at[:, :3].set(0.7))
+
+    def pull(end, time):
+        return jnp.where(jnp.abs(end[:, :3] - 0.7).max() < 1e-5, jnp.zeros_like(end), jnp.nan)
+
+    drawn = policy.draw(situation, jnp.zeros((8, policy.noise)), Steering(pull, lambda plan: plan))
+    np.testing.assert_allclose(drawn[:, :3], 0.7, atol=1e-6)
+    assert np.isfinite(drawn).all()
+
+
+def test_rollouts_of_different_lengths_are_steered_each_by_its_own():
+    run = trained()
+    seed = run._trained(None, run.fit_later([top]))(0)
+    lengths = np.asarray([2, 4, 6] * 32, np.int32)
+    labels = np.full((96, 2), 2, np.int32)
+    labels[:, 0] = -1
+    request = Request(DATA[:96].starts, labels, lengths, STEPS)
+    scored = seed.score(request, KEY, STEERED)
+    np.testing.assert_array_equal(scored.rollouts.lengths, lengths)
+    np.testing.assert_array_equal(scored.rollouts.starts, request.starts)
+    for length, share in ((2, 0.5), (4, 0.85), (6, 0.9)):
+        assert scored.joint[lengths == length].mean() > share
+    assert seed.score(request, KEY, PLAIN).joint.mean() < 0.45
+
+
+class Oracle(Labeler):
+    """A labeler that knows `drift`."""
+
+    def __init__(self, space):
+        network = Network(hidden=1)
+        super().__init__(Statistics.of(DATA), space, network, key=KEY)
+
+    def __call__(self, trajectories: Trajectories):
+        score = trajectories.actions[..., 0].mean(axis=1, keepdims=True)
+        return -40 * jnp.abs(score - jnp.asarray([-1.2, 0.0, 1.2]))
+
+
+def test_a_style_without_a_gradient_is_steered_by_the_labeler_where_there_is_one():
+    """The flow ignores its labels here (guidance 0), so that the labeler alone leads it."""
+
+    def hosted(states, actions):
+        return float(np.asarray(actions)[:, 0].mean())
+
+    style = LabelingFunction("drift", hosted, DRIFT.classes, DRIFT.thresholds)
+    labels = np.full((128, 1), 2, np.int32)
+    request = Request(DATA[:128].starts, labels, np.full(128, STEPS, np.int32), STEPS)
+    right = {}
+    for name, more in (("alone", {}), ("labeler", {"labeler": Oracle(flow().space)})):
+        parts = {"policy": flow(), **more}
+        seed = TrainedSeed.alone(parts, plain_domain("walks", 2, True), [style])
+        seed = replace(seed, find_known=lambda: Known(WIDE, (1.0,), (False,)))
+        right[name] = seed.score(request, KEY, replace(STEERED, guidance=0.0)).joint.mean()
+    assert right["alone"] < 0.5
+    assert right["labeler"] > 0.9
+
+
+def test_only_a_flow_that_plans_whole_trajectories_can_be_steered():
+    assert can_steer(rough_flow(DATA))
+    assert not can_steer(rough_flow(DATA, horizon=3))
+    assert not can_steer(rough_flow(DATA, adds_up=False))
+
+
+@pytest.mark.xfail(strict=True, raises=TypeError, reason="a score is part of what JAX compiles, which must be hashable")
+def test_a_score_that_cannot_be_hashed_is_steered_by_as_well():
+    class Climb:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __call__(self, states, actions):
+            return actions[:, 1].mean()
+
+    style = LabelingFunction("climb", Climb(), CLIMB.classes, CLIMB.thresholds)
+    made = trained().sample(4, {"climb": "high"}, styles=[style], sampling=STEERED)
+    assert len(made) == 4
