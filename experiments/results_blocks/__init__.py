@@ -8,7 +8,7 @@ from functools import partial
 from poise.reproduce.cells import SETUPS
 from poise.reproduce.grid import TABLES
 
-from . import basketball, cheetah, paper, speed
+from . import basketball, cheetah, flow, paper, speed
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "demo": basketball.demo,
@@ -17,6 +17,11 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "simulated": basketball.simulated,
     "augmentation": basketball.augmentation,
     "out-of-range": basketball.out_of_range,
+    "flow-joint": flow.joint,
+    "flow-realism": flow.realism,
+    "flow-shuffled": flow.shuffled,
+    "flow-later": flow.later,
+    "flow-cells": flow.cells,
     "cheetah-demo": cheetah.demo,
     "cheetah-summary": cheetah.paper_summary,
     "demonstrators": cheetah.demonstrators,

@@ -13,10 +13,15 @@ from ..system.imports import is_file_spec, split_file_spec
 from .output import show
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..config import Sampling
     from ..domains import Domain, Scene
     from ..evaluation.scored import ScoredRollouts
+    from ..rollouts.requests import Words
+    from ..runs.asking import Nearest
     from ..runs.run import Run
+    from ..styles.labeling_functions import LabelingFunction
 
 
 @dataclass(frozen=True)
@@ -155,13 +160,14 @@ def sample(arguments: Sample) -> None:
     named, title = scored.only(asked), ", ".join(arguments.style) or "the labels of the starts"
     if arguments.out:
         scored.rollouts.save(arguments.out)
+    warnings = _warn(arguments, run, later, words, named)
     if arguments.picture or arguments.animation:
         _draw(arguments, title, named, run.domain.scene)
     right = {styles[i].name: float(scored.right[:, i].mean()) for i in asked}
     files = [str(path) for path in (arguments.out, arguments.picture, arguments.animation) if path]
     found = _summarise(run, scored, named)
     if arguments.json:
-        return show({**found, "by_style": right, "files": files}, True)
+        return show({**found, "by_style": right, "files": files, "warnings": warnings}, True)
     each = f" ({', '.join(f'{name} {share:.0%}' for name, share in right.items())})" if len(right) > 1 else ""
     print(
         f"{arguments.count} rollouts in {run.domain.describe_simulation()}; {found['joint']:.1%} show {title}{each}, "
@@ -169,14 +175,69 @@ def sample(arguments: Sample) -> None:
     )
     if scored.tries is not None:
         print(f"{found['tries']:.2f} tries per rollout; the labeling functions were asked while sampling")
-        if found["never"]:
-            print(f"warning: {found['never']:.1%} were not reached and are marked accepted=False")
-    if found["unscored"]:
-        print(f"warning: the styles could not score {found['unscored']} of them (raised or NaN): they count as wrong")
-    if found["not_finite"]:
-        print(f"warning: {found['not_finite']} of them became NaN or infinite: they count as wrong")
+    for warning in warnings:
+        print(f"warning: {warning}")
     for path in files:
         print(f"wrote {path}")
+
+
+def _warn(
+    arguments: Sample, run: Run, later: Sequence[LabelingFunction], words: Words, named: ScoredRollouts
+) -> list[str]:
+    """What a user must know of the rollouts, one line each; refuses where a start reaches none of what it is asked for.
+
+    `named` are scored by the styles that were asked for.
+    """
+    from ..runs.asking import starts_outside
+
+    found, accepted, start = [], named.accepted, arguments.start
+    outside = start is not None and starts_outside(start, run.starts, run.known.range)
+    if outside:
+        found.append("--start lies outside of the range of the demonstrations, where nothing is known of what is right")
+    if accepted is not None and not accepted.all():
+        found.append(f"{1 - accepted.mean():.1%} were not reached and are marked accepted=False")
+        if start is not None and words and not accepted.any():
+            way_out = "; --start lies outside of the range of the demonstrations: choose another" if outside else ""
+            tries = arguments.sampling(run).tries
+            raise PoiseError(
+                f"none of {len(accepted)} rollouts was accepted in {tries} tries: "
+                f"{_nearest(arguments, run, later, words, named)}{way_out}"
+            )
+        if start is None:
+            where = ", ".join(f"{number:.4g}" for number in _first_unreached(named)[0])
+            found.append(f"the first of them starts at {where}: {_nearest(arguments, run, later, words, named)}")
+    if unscored := int((~named.scored).any(axis=1).sum()):
+        found.append(f"the styles could not score {unscored} of them (raised or NaN): they count as wrong")
+    if not_finite := int((~named.finite).sum()):
+        found.append(f"{not_finite} of them became NaN or infinite: they count as wrong")
+    return found
+
+
+def _nearest(
+    arguments: Sample, run: Run, later: Sequence[LabelingFunction], words: Words, named: ScoredRollouts
+) -> Nearest:
+    """What is possible instead of the first request that was not reached, by the styles that the user named."""
+    start, labels, steps = _first_unreached(named)
+    styles = (*run.styles, *later)
+    asked = {style.name: int(k) for style, k in zip(styles, labels, strict=True) if k >= 0}
+    return run.nearest(
+        asked,
+        start=start,
+        change=list(words) or None,
+        styles=later,
+        steps=steps,
+        sampling=arguments.sampling(run),
+        in_range=not arguments.any_range,
+        seed=arguments.seed,
+        draw=arguments.draw,
+    )
+
+
+def _first_unreached(scored: ScoredRollouts) -> tuple[list[float], list[int], int]:
+    """The start, labels and steps of the first request that was not reached."""
+    assert scored.accepted is not None
+    row, made = int(scored.accepted.argmin()), scored.rollouts
+    return made.starts[row].tolist(), made.metadata["labels"][row].tolist(), int(made.lengths[row])
 
 
 def _summarise(run: Run, scored: ScoredRollouts, named: ScoredRollouts) -> dict[str, Any]:

@@ -17,14 +17,18 @@ from jaxtyping import Int
 from ..config import Sampling
 from ..data.trajectories import Trajectories
 from ..models import KnownDynamics
+from ..models.layers import on_cpu
 from ..rollouts.requests import Request
 from ..rollouts.steer import is_flow
+from .feasibility import Confirmation, Feasibility, confirm, found_feasible
 from .realism import Realism, Reference, RolloutSet
 from .reconstruction import dynamics_error, estimate_labels, label_loss, reconstruction_metrics
 from .scored import ScoredRollouts, TrainedSeed, out_of_range
 from .shares import Share, rounded
 
 REPEATED, REPEATS = 32, 8  # requests whose diversity is measured, and rollouts of each
+FEW_VERIFIED = 128  # requests that are verified in an environment on the host, where every rollout has its price
+FEW_SHUFFLED = 256  # shuffled requests whose feasibility is asked on a CPU
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,25 @@ class WayOfSampling:
             "joint_in_range": round(self.joint_in_range, 4),
             **self.realism.to_json(),
             **verified,
+        }
+
+
+@dataclass(frozen=True)
+class ShuffledReach:
+    """Shuffled requests, verified; which of them are feasible, and what a second pass makes of that."""
+
+    verified: ScoredRollouts
+    feasibility: Feasibility
+    confirmation: Confirmation
+
+    def to_json(self, test: Trajectories) -> dict[str, Any]:
+        """Fractions as plain numbers."""
+        found = self.verified
+        return {
+            "joint": round(float(found.joint.mean()), 4),
+            "joint_in_range": round(float((found.joint & ~out_of_range(found, test)).mean()), 4),
+            "feasibility": self.feasibility.to_json(),
+            "confirmed": self.confirmation.to_json(),
         }
 
 
@@ -77,6 +100,8 @@ class SeedScore:
     """How real the rollouts look."""
     verified: WayOfSampling | None = None
     """The same requests, made again until the labeling functions agree: they are asked while sampling."""
+    shuffled_verified: dict[str, Any] | None = None
+    """Shuffled requests, verified, and which of them are within reach."""
     unsteered: WayOfSampling | None = None
     """A flow as it was trained, without guidance or steering."""
     stopped: str | None = None
@@ -122,6 +147,7 @@ class SeedScore:
             "stopped": self.stopped,
             "unsteered": self.unsteered and self.unsteered.to_json(),
             "verified": self.verified and self.verified.to_json(),
+            "shuffled_verified": self.shuffled_verified,
         }
 
 
@@ -136,11 +162,13 @@ class SeedRollouts:
     shuffled: ScoredRollouts
     """With labels that are independent of the start."""
     verified: ScoredRollouts
-    """`own`, made again where they are not right."""
+    """The first of `own`, made again where they are not right."""
     unsteered: ScoredRollouts | None
     """As a flow was trained, without guidance or steering; None of other policies, which are sampled so by default."""
     repeated: ScoredRollouts
     """Several rollouts of each of a few requests, for their diversity."""
+    reach: ShuffledReach
+    """Which of the shuffled requests are within reach."""
 
     @property
     def ways(self) -> list[ScoredRollouts]:
@@ -160,7 +188,11 @@ def score_seeds(
 ) -> list[SeedScore]:
     """The scores of trained seeds on test demonstrations; their realism too, if there is a reference for it."""
     made = [roll_out_seed(seed, test, labels, sampling, rollouts=rollouts, draw=draw) for seed in seeds]
-    sets = [RolloutSet(way.rollouts, way.joint, one.chosen, way.finite) for one in made for way in one.ways]
+    sets = [
+        RolloutSet(way.rollouts, way.joint, one.chosen[: len(way.finite)], way.finite)
+        for one in made
+        for way in one.ways
+    ]
     measured = iter(reference.measure(sets) if reference else [Realism()] * len(sets))
     scores = []
     for seed, one in zip(seeds, made, strict=True):
@@ -185,12 +217,31 @@ def roll_out_seed(
     key, starts = jax.random.fold_in(jax.random.key(draw), 1 + trained.seed), test[chosen]
     request, first = Request.like(starts, labels[chosen]), jax.random.fold_in(key, 0)
     own = trained.score(request, first, sampling)
-    other = trained.score(Request.like(starts, labels[shuffled]), jax.random.fold_in(key, 1), sampling)
+    mixed, second = Request.like(starts, labels[shuffled]), jax.random.fold_in(key, 1)
+    other = trained.score(mixed, second, sampling)
     plain = trained.score(request, first) if is_flow(trained.parts["policy"]) else None
-    verified = trained.score_verified(request, first, sampling, own)
+    few = slice(FEW_VERIFIED if trained.domain.environment else None)
+    verified = trained.score_verified(_first(request, few), first, sampling, own.rows(few))
     some = np.repeat(np.arange(min(REPEATED, len(chosen))), REPEATS)
     repeated = trained.score(request.rows(some), jax.random.fold_in(key, 3), sampling)
-    return SeedRollouts(chosen, own, other, verified, plain, repeated)
+    reach = _shuffled_reach(trained, mixed, other, sampling, second)
+    return SeedRollouts(chosen, own, other, verified, plain, repeated, reach)
+
+
+def _first(request: Request, rows: slice) -> Request:
+    """The first rows of a request."""
+    return request if rows.stop is None else request.rows(np.arange(len(request))[rows])
+
+
+def _shuffled_reach(
+    trained: TrainedSeed, mixed: Request, tried: ScoredRollouts, sampling: Sampling, key
+) -> ShuffledReach:
+    """Which shuffled requests are within reach: verified, and judged by a second pass."""
+    few = slice(FEW_VERIFIED // 2 if trained.domain.environment else FEW_SHUFFLED if on_cpu() else None)
+    mixed = _first(mixed, few)
+    found = trained.score_verified(mixed, key, sampling, tried.rows(few))
+    feasibility = found_feasible(trained.styles, mixed, found, sampling.tries)
+    return ShuffledReach(found, feasibility, confirm(feasibility, trained, sampling, key))
 
 
 def score_seed(
@@ -205,7 +256,7 @@ def score_seed(
     own, other, chosen, styles = made.own, made.shuffled, made.chosen, trained.styles
     names, beyond = [style.name for style in styles], out_of_range(own, test)
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(draw), 1 + trained.seed), 2)
-    ways = [_score_way(way, test, chosen, one) for way, one in zip(made.ways, realism, strict=True)]
+    ways = [_score_way(way, test, chosen[: len(way.finite)], one) for way, one in zip(made.ways, realism, strict=True)]
     return SeedScore(
         seed=trained.seed,
         joint=Share.of(own.joint, chosen),
@@ -223,6 +274,7 @@ def score_seed(
         realism=realism[0],
         verified=ways[1],
         unsteered=ways[2] if len(ways) > 2 else None,
+        shuffled_verified=made.reach.to_json(test),
         unscored={name: int((~own.scored[:, i]).sum()) for i, name in enumerate(names)},
         not_finite=int((~own.finite).sum()),
         stopped=trained.stopped,

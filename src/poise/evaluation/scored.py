@@ -56,6 +56,11 @@ class ScoredRollouts:
         """The same rollouts, scored by these styles alone."""
         return replace(self, right=self.right[:, list(styles)], scored=self.scored[:, list(styles)])
 
+    def rows(self, rows: slice) -> ScoredRollouts:
+        """The rollouts of some rows."""
+        kept = (getattr(self, name)[rows] for name in ("rollouts", "right", "finite", "scored"))
+        return ScoredRollouts(*kept)
+
     @property
     def joint(self) -> Bool[np.ndarray, " N"]:
         """True for rollouts that are right in all styles."""

@@ -30,7 +30,7 @@ from .canvas import (
     plain_text,
     set_title,
 )
-from .rollouts import BEYOND, _draw_scale, _draw_scene, _limits, _make_axes, _similar
+from .scenes import draw_scale, draw_scene, equal_scales, find_limits, make_scene_axes
 
 FEW = 4
 """The most tries that are few."""
@@ -77,18 +77,18 @@ def draw_reach(feasibility: Feasibility, style: str, scene: Scene) -> Figure:
     if not has_positions(feasibility, scene):
         return draw_reach_bars(feasibility, [style])
     points, levels = feasibility.starts[:, list(scene.columns)].astype(float), find_levels(feasibility)
-    low, high = _limits([[(points[asked >= 0], True)]], scene, BEYOND)
+    low, high = find_limits(points[asked >= 0], scene)
     columns = 2 if len(classes) == 4 else min(3, len(classes))
-    equal = bool(scene.outlines) or _similar(high - low)
-    figure, axes = _make_axes(len(classes), columns, high - low, equal)
+    equal = equal_scales(scene, low, high)
+    figure, axes = make_scene_axes(len(classes), columns, low, high, equal)
     for k, (ax, name) in enumerate(zip(axes, classes, strict=True)):
         rows = np.flatnonzero(asked == k)
-        _draw_scene(ax, scene, low, high, equal)
+        draw_scene(ax, scene, low, high, equal)
         _draw_starts(ax, points[rows], levels[rows])
         reached = percent(feasibility.reached[rows].mean()) if len(rows) else "not asked for"
         set_title(ax, f"{style}={name}: {reached}")
     if scene.outlines:
-        _draw_scale(axes[(len(classes) - 1) // columns * columns], scene, low, high)
+        draw_scale(axes[(len(classes) - 1) // columns * columns], scene, low, high)
     handles = [_marker(LEVELS[level], words) for level, words in level_names(feasibility).items()]
     legend = add_legend(figure, handles, columns=4)
     most = max(int((asked == k).sum()) for k in range(len(classes)))

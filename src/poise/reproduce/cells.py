@@ -17,6 +17,8 @@ BASELINES = ("ctvae", "ctvae-info", "ctvae-mi")
 
 CALIBRATED = (*BASELINES, "ctvae-style")
 
+COMPARED = (*CALIBRATED, "flow")
+
 SIGMA = 0.1
 """One σ of label noise, in standard deviations of a score; it changes about as many labels as in the paper."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..config import PRESETS
 from ..errors import PoiseError, unknown
-from .cells import CALIBRATED, CHEETAH_STYLES, STYLES, Cell
+from .cells import CALIBRATED, CHEETAH_STYLES, COMPARED, STYLES, Cell
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,21 @@ def _column(*styles: str, **more) -> Cell:
 CHEETAH_WEIGHTS = PRESETS["cheetah"].weights
 
 TABLES: dict[str, Table] = {
-    "single-styles": Table("One style, 3 classes", {style: _column(style) for style in STYLES}),
+    "single-styles": Table("One style, 3 classes", {style: _column(style) for style in STYLES}, COMPARED),
     "displacement": Table(
-        "DISPLACEMENT by its number of classes", {str(n): _column("displacement", classes=n) for n in (2, 3, 4, 6, 8)}
+        "DISPLACEMENT by its number of classes",
+        {str(n): _column("displacement", classes=n) for n in (2, 3, 4, 6, 8)},
+        COMPARED,
     ),
     "destination": Table(
-        "DESTINATION by its number of classes", {str(n): _column("destination", classes=n) for n in (2, 3, 4, 6)}
+        "DESTINATION by its number of classes",
+        {str(n): _column("destination", classes=n) for n in (2, 3, 4, 6)},
+        COMPARED,
     ),
     "joint": Table(
         "Several styles at once: all of them right",
         {f"{m}x{n}": _column(*STYLES[:m], classes=n) for m, n in ((2, 3), (3, 3), (4, 3), (5, 3), (5, 4))},
+        COMPARED,
     ),
     "plain": Table(
         "One style, 3 classes: ctvae-style with the paper's weight 1 and no augmentation",

@@ -1,22 +1,46 @@
-"""What is asked of a trained seed: where rollouts start, in which labels, and for how many steps."""
+"""What is asked of a trained seed: where rollouts start, in which labels, and for how many steps; what is possible."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from ..config import Sampling
 from ..data.trajectories import Trajectories
+from ..domains import Domain
 from ..errors import PoiseError
+from ..evaluation.feasibility import (
+    Feasibility,
+    ask_each_class,
+    describe_nearest,
+    measure_feasibility,
+    nearest_feasible,
+)
 from ..evaluation.scored import ScoredRollouts, TrainedSeed
-from ..rollouts.requests import Request, Words, check_draw, check_state, draw_labels, find_classes
+from ..rollouts.requests import FREE, Request, Words, check_draw, check_state, draw_labels, find_classes
+from ..styles.labeling_functions import LabelingFunction
+from .prepare import load_styles
 
 MOST_ROLLOUTS = 10_000_000
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The possible request that is nearest to one that was not reached; `str` of it is a line for people."""
+
+    asked: dict[str, str]
+    """What was asked for: classes by style."""
+    possible: dict[str, str] | None
+    """What is possible instead, by the same styles; None if nothing is that was tried."""
+    line: str
+
+    def __str__(self) -> str:
+        return self.line
 
 
 class Asked(NamedTuple):
@@ -34,6 +58,31 @@ class Asked(NamedTuple):
         made = found.rollouts
         known = {**made.metadata, "accepted": found.accepted, "tries": found.tries}
         return replace(found, rollouts=Trajectories(made.states, made.actions, made.lengths, known))
+
+    def nearest(self, words: Words, change: Sequence[str] | None, sampling: Sampling, in_range: bool) -> Nearest:
+        """The nearest request that is possible; only the named styles change, by default all of the words."""
+        styles, wanted = self.trained.styles, np.asarray(self.request.labels)[0]
+        named = sorted(find_classes(styles, dict.fromkeys(words if change is None else change, 0)))
+        if not named:
+            raise PoiseError("name the styles whose nearest possible classes you want, for example {'speed': 'slow'}")
+        if free := [styles[i].name for i in named if wanted[i] == FREE]:
+            raise PoiseError(f"only a style that is asked for can change; {free[0]!r} was left free")
+        found = nearest_feasible(self.trained, self.request, sampling, named, self.key, in_range=in_range)
+        line = describe_nearest(styles, wanted, found, named)
+        return Nearest(self._words(wanted, named), None if found is None else self._words(found, named), line)
+
+    def _words(self, labels: Int[np.ndarray, " M"], named: Sequence[int]) -> dict[str, str]:
+        styles = self.trained.styles
+        return {styles[i].name: styles[i].classes[int(labels[i])] for i in named}
+
+    def reach(self, style: str, sampling: Sampling) -> Feasibility:
+        """Which classes of a style are within reach from each start; the other styles are left free if they can be."""
+        ((position, _),) = find_classes(self.trained.styles, {style: 0}).items()
+        labels = np.asarray(self.request.labels)
+        others = np.full_like(labels, FREE) if self.trained.parts["policy"].open_labels else labels
+        count = len(self.trained.styles[position].classes)
+        each = ask_each_class(self.request.with_labels(others), position, count)
+        return measure_feasibility(self.trained, each, sampling, self.key)
 
 
 def ask(
@@ -76,3 +125,31 @@ def ask(
     if start is not None or steps is not None:
         lengths = np.full(count, steps or starts.steps, np.int32)
     return Asked(Request(begins, asked, lengths, steps or starts.steps), trained, jax.random.key(draw))
+
+
+def starts_outside(start: Sequence[float], starts: Trajectories, between: Float[np.ndarray, "2 S"]) -> bool:
+    """Whether a state lies outside of what demonstrations show: of their starts, and of the range of their states."""
+    seen = np.concatenate([np.asarray(starts.starts), between])
+    state = np.asarray(start, seen.dtype)
+    return bool(((state < seen.min(axis=0)) | (state > seen.max(axis=0))).any())
+
+
+def fit_later(
+    styles: Sequence[str | Callable], domain: Domain, trained: Sequence[LabelingFunction], starts: Trajectories
+) -> tuple[LabelingFunction, ...]:
+    """Labeling functions that were written after training, with thresholds from demonstrations."""
+    later = load_styles(styles, domain, None) if styles else []
+    names = [style.name for style in trained]
+    for style in later:
+        if style.name in names:
+            raise PoiseError(f"this run was trained in a style {style.name!r}; give the other one another name")
+    return tuple(style.fit(starts) for style in later)
+
+
+def find_seed(seeds: Sequence[int], seed: int | None, best: int) -> int:
+    """The position of a trained seed; the best one's if none is asked for."""
+    if seed is None:
+        return best
+    if seed not in seeds:
+        raise PoiseError(f"this run has the seeds {', '.join(map(str, seeds))}; got {seed}")
+    return seeds.index(seed)

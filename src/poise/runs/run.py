@@ -16,10 +16,9 @@ from ..data.splits import Splits
 from ..data.trajectories import Trajectories
 from ..domains import Domain
 from ..errors import PoiseError
-from ..evaluation.base_rates import base_rates
 from ..evaluation.consistency import score_seeds
+from ..evaluation.feasibility import Feasibility
 from ..evaluation.realism import Reference
-from ..evaluation.reconstruction import error_of_no_change
 from ..evaluation.report import Report
 from ..evaluation.scored import Known, ScoredRollouts, TrainedSeed
 from ..losses import Parts
@@ -30,10 +29,11 @@ from ..styles.labeling_functions import LabelingFunction, label_space
 from ..styles.scoring import label_all
 from ..system import provenance, storage
 from ..training.state import one_run
-from .asking import Asked, ask
+from .asking import Asked, Nearest, ask, find_seed, fit_later
+from .evaluating import describe_test, find_reference, find_splits, notes_on, refuse_changed
 from .experiment import Experiment
-from .folder import WEIGHTS, describe, write_config
-from .prepare import check_sizes, fingerprint, load_splits, load_styles, maker_of_tests, row_digests
+from .folder import WEIGHTS, write_config
+from .prepare import check_sizes
 from .shapes import shapes_of_parts
 
 
@@ -95,14 +95,7 @@ class Run:
         """
         if self._splits is not None:
             return self._splits
-        found = load_splits(self.experiment, self.domain)
-        apart = maker_of_tests(self.experiment, self.domain) is not None  # then no test demonstration was trained on
-        if not apart and self.fingerprint not in (None, fingerprint(found.train)):
-            raise PoiseError(
-                f"{self.experiment.data} has changed since this run was trained on it, so its test demonstrations may "
-                "have been trained on; restore it, or name others to test on with --data"
-            )
-        return found
+        return find_splits(self.experiment, self.domain, self.fingerprint)
 
     def evaluate(
         self,
@@ -142,25 +135,12 @@ class Run:
         seeds = [trained(i) for i in range(len(self.seeds))]
         sampling = self.sampling(None, None)
         scores = score_seeds(seeds, test, labels, sampling, reference, rollouts=rollouts, draw=draw)
-        rates = base_rates(self.starts, self.labels, test, labels)
-        by_style = dict(zip([style.name for style in self.styles], rates["by_style"], strict=True))
-        data = self.experiment.data if isinstance(self.experiment.data, str) else None
-        about = {
-            "styles": [describe(style) for style in self.styles],
-            "environment": self.domain.describe_simulation(),
-            "simulation": self.domain.simulation.value,
-            "units": self.domain.units_text,
-            "rollouts": rollouts,
-            "data": name or data,
-            "test": len(test),
-            "base_rate": {**rates, "by_style": by_style},
-            "change": error_of_no_change(self.domain, test),
-            "realism": None if reference is None else reference.about(),
-            "experiment": self.experiment.to_json(),
-        }
+        about = describe_test(self.experiment, self.domain, self.styles, self.starts, test, labels)
+        about |= {"rollouts": rollouts, "realism": None if reference is None else reference.about()}
+        about["data"] = name or about["data"]
         seconds = self.seconds + time.perf_counter() - began
-        made_by = provenance.provenance(seconds)
-        return Report({self.experiment.algorithm_name: scores}, about, made_by, self._notes_on(test))
+        notes = notes_on(test, self.starts)
+        return Report({self.experiment.algorithm_name: scores}, about, provenance.provenance(seconds), notes)
 
     def sample(
         self,
@@ -235,6 +215,56 @@ class Run:
         asked = self._ask(count, words, styles, start, steps, seed, draw)
         return asked.verified(self.sampling(sampling, tries), in_range)
 
+    def nearest(
+        self,
+        words: Words,
+        *,
+        start: Sequence[float],
+        change: Sequence[str] | None = None,
+        styles: Sequence[str | Callable] = (),
+        steps: int | None = None,
+        tries: int | None = None,
+        sampling: Sampling | None = None,
+        in_range: bool = True,
+        seed: int | None = None,
+        draw: int = 0,
+    ) -> Nearest:
+        """The possible request that is nearest to one that `sample` could not reach from a start.
+
+        Nearer is what changes fewer styles, then what moves by fewer classes. Other arguments are those of `sample`.
+
+        Args:
+            words: What was asked for: classes by style.
+            start: The state that it was asked for from.
+            change: The styles that may be changed; all that the words name if not given.
+
+        Returns:
+            The nearest request, which a second pass of sampling may be asked for; `str` of it is a line for people.
+
+        Examples:
+            >>> import poise
+            >>> untrained = poise.Settings(training=poise.Training(policy_steps=0))
+            >>> run = poise.train("rnn", styles=["speed"], count=40, settings=untrained, progress=False)
+            >>> run.nearest({"speed": "slow"}, start=[30.0, 25.0], tries=2).asked
+            {'speed': 'slow'}
+        """
+        self._check_styles()
+        asked = self._ask(1, words, styles, start, steps, seed, draw)
+        return asked.nearest(words, change, self.sampling(sampling, tries), in_range)
+
+    def reach(self, style: str, count: int = 100, *, seed: int | None = None, draw: int = 0) -> Feasibility:
+        """Which classes of a style are within reach from where held-out demonstrations start, as settings sample.
+
+        Args:
+            style: The name of the style. A flow leaves the others free; other policies keep those of the start.
+            count: How many starts; each is asked for every class.
+            seed: A trained seed; the best on validation demonstrations if not given.
+            draw: Seed of the randomness.
+        """
+        self._check_styles()
+        asked = self._ask(count, None, (), None, None, seed, draw)
+        return asked.reach(style, self.sampling())
+
     def actor(
         self,
         words: Words | None = None,
@@ -261,7 +291,7 @@ class Run:
             draw: Seed of the actor's randomness.
         """
         later, steps = self.fit_later(styles), steps or self.starts.steps
-        trained = self._trained(None, later)(self._position(seed))
+        trained = self._trained(None, later)(find_seed(self.seeds, seed, self.best))
         policy, followed = trained.policy(self.sampling(sampling), steps)
         return Actor(
             policy,
@@ -303,17 +333,12 @@ class Run:
     ) -> Asked:
         """What is asked for, and the seed that is asked."""
         later = self.fit_later(styles)
-        trained = self._trained(None, later)(self._position(seed))
+        trained = self._trained(None, later)(find_seed(self.seeds, seed, self.best))
         return ask(trained, self.starts, self.labels_in(later), count, words, start, steps, draw)
 
     def fit_later(self, styles: Sequence[str | Callable]) -> tuple[LabelingFunction, ...]:
         """Labeling functions that were written after training, with thresholds from the run's demonstrations."""
-        later = load_styles(styles, self.domain, None) if styles else []
-        names = [style.name for style in self.styles]
-        for style in later:
-            if style.name in names:
-                raise PoiseError(f"this run was trained in a style {style.name!r}; give the other one another name")
-        return tuple(style.fit(self.starts) for style in later)
+        return fit_later(styles, self.domain, self.styles, self.starts)
 
     def labels_in(self, later: Sequence[LabelingFunction]) -> np.ndarray:
         """The labels of the kept starts, also in styles that were written later."""
@@ -330,11 +355,7 @@ class Run:
             splits = self.splits()
         except PoiseError:
             return None
-        column = test.metadata.get(self.experiment.split_by or "game")
-        groups = None if column is None else np.unique(column, return_inverse=True)[1]
-        labels = None if splits.train.on_disk() else label_all(self.styles, splits.train)
-        parts = Splits(splits.train, splits.validation, test)
-        return Reference.fit(parts, self.domain, labels=labels, groups=groups)
+        return find_reference(splits, test, self.domain, self.styles, self.experiment.split_by)
 
     def _trained(
         self, shared: LabelSpace | None, later: Sequence[LabelingFunction] = ()
@@ -367,29 +388,7 @@ class Run:
 
     @functools.cached_property
     def _checked(self) -> None:
-        labels = label_all(self.styles, self.starts)
-        for i, style in enumerate(self.styles):
-            changed = int(np.sum(labels[:, i] != self.labels[:, i]))
-            if changed > max(2, 0.02 * len(labels)):  # a few may lie on a threshold, on another machine
-                raise PoiseError(
-                    f"style {style.name!r} has changed since training: {changed} of {len(labels)} kept demonstrations "
-                    "get another label; bring the old function back, or train again"
-                )
-
-    def _notes_on(self, test: Trajectories) -> tuple[str, ...]:
-        """A warning if demonstrations to test on are among those that the run was trained or validated on."""
-        used = np.concatenate([self.starts.metadata["trained"], row_digests(self.starts)])
-        shared = int(np.isin(row_digests(test), used).sum())
-        if not shared:
-            return ()
-        return (f"at least {shared} of the {len(test)} test demonstrations were used in training this run",)
-
-    def _position(self, seed: int | None) -> int:
-        if seed is None:
-            return self.best
-        if seed not in self.seeds:
-            raise PoiseError(f"this run has the seeds {', '.join(map(str, self.seeds))}; got {seed}")
-        return self.seeds.index(seed)
+        refuse_changed(self.styles, self.starts, self.labels)
 
 
 def write_result(folder: Path, run: Run) -> None:
