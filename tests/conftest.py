@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import logging
 import os
 import shutil
@@ -16,6 +17,7 @@ from typing import Any
 
 SHARED = "POISE_TEST_FOLDER"
 SIMPLE_CODE = "--xla_cpu_use_fusion_emitters=false"  # compiles in half the time, to slower code
+ONE_PIECE = "--xla_cpu_parallel_codegen_split_count=1"  # or each of these small programs is compiled in 32 pieces
 
 
 def share_folder() -> None:
@@ -25,7 +27,7 @@ def share_folder() -> None:
     """
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {SIMPLE_CODE}".strip()
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {SIMPLE_CODE} {ONE_PIECE}".strip()
     check = [sys.executable, "-c", "import jax; jax.devices()"]
     known = subprocess.run(check, env={**os.environ, "XLA_FLAGS": flags}, capture_output=True).returncode == 0
     os.environ |= {
@@ -56,6 +58,9 @@ import poise  # noqa: E402  (after the hook)
 from poise.config import Network, Settings, Training  # noqa: E402
 from poise.training import fit  # noqa: E402
 from poise.training.stages import compile_stage  # noqa: E402
+
+gc.freeze()
+gc.set_threshold(100_000, 20, 100)  # tracing makes many objects, and collecting them often took a tenth of the time
 
 compiled: dict[Any, Any] = {}
 
