@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,30 +57,56 @@ jaxtyping.install_import_hook("poise", "beartype.beartype(conf=beartype.Beartype
 
 import poise  # noqa: E402  (after the hook)
 from poise.config import Network, Settings, Training  # noqa: E402
-from poise.training import fit  # noqa: E402
-from poise.training.stages import compile_stage  # noqa: E402
+from poise.training import fit, state  # noqa: E402
+from poise.training.stages import compile_stage, estimate  # noqa: E402
 
 gc.freeze()
 gc.set_threshold(100_000, 20, 100)  # tracing makes many objects, and collecting them often took a tenth of the time
 
-compiled: dict[Any, Any] = {}
+kept: dict[Any, Any] = {}
 
 
-def compile_once(stage, optimisation, axis, static):
+def once(key: Any, make: Callable[[], Any]) -> Any:
     """Tests train the same tiny stages again and again: what was traced once in this process is used again."""
+    if key not in kept:
+        kept[key] = make()
+    return kept[key]
+
+
+def compile_stage_once(stage, optimisation, axis, static):
     leaves, tree = jax.tree.flatten(static)
-    key = stage, optimisation, axis, tree, tuple(leaves)
-    if key not in compiled:
-        compiled[key] = compile_stage(stage, optimisation, axis, static)
-    return compiled[key]
+    key = "stage", stage, optimisation, axis, tree, tuple(leaves)
+    return once(key, lambda: compile_stage(stage, optimisation, axis, static))
 
 
-setattr(fit, "compile_stage", compile_once)  # noqa: B010
+def compile_build_once(algorithm, problem, compile_build=state.compile_build):
+    """The problem is kept with its program, so that no other domain gets its number."""
+    limits, domain = problem.statistics.limits, id(problem.domain)
+    key = "build", *algorithm.parts.items(), problem.space, problem.network, limits, domain
+    return once(key, lambda: (compile_build(algorithm, problem), problem))[0]
+
+
+def estimate_once(stage, parts, data, settings):
+    leaves, tree = jax.tree.flatten((parts, data))
+    shapes = tuple((x.shape, x.dtype) if hasattr(x, "dtype") else x for x in leaves)
+    key = "estimate", stage, settings.training.batch, tree, shapes
+    return once(key, lambda: estimate(stage, parts, data, settings))
+
+
+setattr(fit, "compile_stage", compile_stage_once)  # noqa: B010
+setattr(fit, "estimate", estimate_once)  # noqa: B010
+setattr(state, "compile_build", compile_build_once)  # noqa: B010
 
 TINY = Settings(
     network=Network(hidden=8, layers=(8,), dynamics_layers=(8,)),
     training=Training(policy_steps=4, labeler_steps=4, dynamics_steps=4, batch=8, chunk=2),
 )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first: each file is run by one worker, and short ones fill up the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="session")
