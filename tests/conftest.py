@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,14 @@ def opengl() -> None:
         rendering.Renderer(cheetah.model()).close()
     except poise.PoiseError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture
+def short_gaits(monkeypatch) -> None:
+    """Demonstrations of the Cheetah have 20 steps, not 200."""
+    from poise.domains import cheetah
+
+    monkeypatch.setattr(cheetah, "RUNNING", replace(cheetah.RUNNING, steps=20))
 
 
 @pytest.fixture(scope="session")

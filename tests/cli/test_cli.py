@@ -360,7 +360,7 @@ def test_demos_are_written(capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_cheetah_is_trained_evaluated_and_drawn_by_name(capsys, tmp_path, monkeypatch):
+def test_the_cheetah_is_trained_evaluated_and_drawn_by_name(capsys, tmp_path, monkeypatch, short_gaits):
     pytest.importorskip("dm_control", reason="the extra is missing: pip install 'poise[cheetah]'")
     words = ("--data", "cheetah", "--count", 40, "--styles", "speed", "--out", tmp_path / "run", *SMALL)
     refine = {"training.refine-steps": 2, "training.rounds": 1, "training.rollouts": 2}

@@ -7,15 +7,13 @@ from conftest import TINY
 
 import poise
 from poise import PoiseError
-from poise.figures import bodies
 from poise.reproduce import demo
 
 
 @pytest.mark.slow
-def test_the_demo_of_the_cheetah_draws_a_gait_of_every_combination(tmp_path, monkeypatch):
+def test_the_demo_of_the_cheetah_draws_a_gait_of_every_combination(tmp_path, monkeypatch, short_gaits):
     pytest.importorskip("dm_control", reason="the extra is missing: pip install 'poise[cheetah]'")
     monkeypatch.setattr(demo, "GAITS", 2)
-    monkeypatch.setattr(bodies, "FRAMES", 4)
     settings = replace(TINY, network=replace(TINY.network, decoder="markov", variance="global"))
     styles = demo.DEMOS["cheetah"].experiment.styles or ()
     run = poise.train("ctvae", "cheetah", styles, classes=2, count=20, settings=settings, progress=False)
