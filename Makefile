@@ -14,7 +14,7 @@ demo: $(READY)
 	$(BIN)/poise demo --out demo
 
 test: $(READY)
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 check: $(READY)
 	$(BIN)/ruff format --check .

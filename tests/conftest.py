@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import logging
 import os
 import shutil
@@ -11,11 +12,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 SHARED = "POISE_TEST_FOLDER"
 SIMPLE_CODE = "--xla_cpu_use_fusion_emitters=false"  # compiles in half the time, to slower code
+ONE_PIECE = "--xla_cpu_parallel_codegen_split_count=1"  # or each of these small programs is compiled in 32 pieces
 
 
 def share_folder() -> None:
@@ -25,7 +29,7 @@ def share_folder() -> None:
     """
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {SIMPLE_CODE}".strip()
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {SIMPLE_CODE} {ONE_PIECE}".strip()
     check = [sys.executable, "-c", "import jax; jax.devices()"]
     known = subprocess.run(check, env={**os.environ, "XLA_FLAGS": flags}, capture_output=True).returncode == 0
     os.environ |= {
@@ -56,22 +60,45 @@ import poise  # noqa: E402  (after the hook)
 from poise.config import FlowNetwork, Network, Sampling, Settings, Training  # noqa: E402
 from poise.evaluation import realism  # noqa: E402
 from poise.evaluation.two_sample import ClassifierSize  # noqa: E402
-from poise.training import fit  # noqa: E402
-from poise.training.stages import compile_stage  # noqa: E402
+from poise.training import fit, state  # noqa: E402
+from poise.training.stages import compile_stage, estimate  # noqa: E402
 
-compiled: dict[Any, Any] = {}
+gc.freeze()
+gc.set_threshold(100_000, 20, 100)  # tracing makes many objects, and collecting them often took a tenth of the time
+
+kept: dict[Any, Any] = {}
 
 
-def compile_once(stage, optimisation, axis, static):
+def once(key: Any, make: Callable[[], Any]) -> Any:
     """Tests train the same tiny stages again and again: what was traced once in this process is used again."""
+    if key not in kept:
+        kept[key] = make()
+    return kept[key]
+
+
+def compile_stage_once(stage, optimisation, axis, static):
     leaves, tree = jax.tree.flatten(static)
-    key = stage, optimisation, axis, tree, tuple(leaves)
-    if key not in compiled:
-        compiled[key] = compile_stage(stage, optimisation, axis, static)
-    return compiled[key]
+    key = "stage", stage, optimisation, axis, tree, tuple(leaves)
+    return once(key, lambda: compile_stage(stage, optimisation, axis, static))
 
 
-setattr(fit, "compile_stage", compile_once)  # noqa: B010
+def compile_build_once(algorithm, problem, compile_build=state.compile_build):
+    """The problem is kept with its program, so that no other domain gets its number."""
+    sizes = problem.statistics.limits, problem.statistics.steps
+    key = "build", *algorithm.parts.items(), problem.space, problem.network, sizes, id(problem.domain)
+    return once(key, lambda: (compile_build(algorithm, problem), problem))[0]
+
+
+def estimate_once(stage, parts, data, settings):
+    leaves, tree = jax.tree.flatten((parts, data))
+    shapes = tuple((x.shape, x.dtype) if hasattr(x, "dtype") else x for x in leaves)
+    key = "estimate", stage, settings.training.batch_of(stage.name), tree, shapes
+    return once(key, lambda: estimate(stage, parts, data, settings))
+
+
+setattr(fit, "compile_stage", compile_stage_once)  # noqa: B010
+setattr(fit, "estimate", estimate_once)  # noqa: B010
+setattr(state, "compile_build", compile_build_once)  # noqa: B010
 tiny_classifier = ClassifierSize(rows=64, hidden=4, steps=4, batch=8, rate=1e-2, reads=5)
 setattr(realism, "SMALL", tiny_classifier)  # noqa: B010  (its own tests take the real one)
 
@@ -81,6 +108,12 @@ TINY = Settings(
     training=Training(policy_steps=4, flow_steps=4, labeler_steps=4, dynamics_steps=4, batch=8, flow_batch=8, chunk=2),
     sampling=Sampling(steps=2, tries=2),
 )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first: each file is run by one worker, and short ones fill up the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="session")
@@ -128,6 +161,14 @@ def opengl() -> None:
         rendering.Renderer(cheetah.model()).close()
     except poise.PoiseError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture
+def short_gaits(monkeypatch) -> None:
+    """Demonstrations of the Cheetah have 20 steps, not 200."""
+    from poise.domains import cheetah
+
+    monkeypatch.setattr(cheetah, "RUNNING", replace(cheetah.RUNNING, steps=20))
 
 
 @pytest.fixture(scope="session")

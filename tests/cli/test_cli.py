@@ -18,10 +18,12 @@ from poise.system import storage
 SIZES = {
     "network.hidden": 8,
     "network.layers": 8,
+    "network.dynamics-layers": 8,
     "training.policy-steps": 4,
     "training.labeler-steps": 4,
     "training.dynamics-steps": 4,
     "training.batch": 8,
+    "training.chunk": 2,
 }
 SMALL = [word for name, value in SIZES.items() for word in (f"--settings.{name}", str(value))]
 
@@ -81,6 +83,8 @@ def test_own_data_and_own_style_are_trained_evaluated_and_sampled(capsys, data, 
     code, told, _ = say(
         capsys,
         "train",
+        "--algorithm",
+        "ctvae",
         "--data",
         data,
         "--styles",
@@ -356,10 +360,10 @@ def test_demos_are_written(capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_cheetah_is_trained_evaluated_and_drawn_by_name(capsys, tmp_path, monkeypatch):
+def test_the_cheetah_is_trained_evaluated_and_drawn_by_name(capsys, tmp_path, monkeypatch, short_gaits):
     pytest.importorskip("dm_control", reason="the extra is missing: pip install 'poise[cheetah]'")
     words = ("--data", "cheetah", "--count", 40, "--styles", "speed", "--out", tmp_path / "run", *SMALL)
-    refine = {"network.dynamics-layers": 8, "training.refine-steps": 2, "training.rounds": 1, "training.rollouts": 2}
+    refine = {"training.refine-steps": 2, "training.rounds": 1, "training.rollouts": 2}
     more = [word for name, value in refine.items() for word in (f"--settings.{name}", value)]
     code, _, err = say(capsys, "train", *words, *more)
     assert code == 0

@@ -4,6 +4,7 @@ It is a process of its own, so that all pages share what is compiled, and nothin
 built-in domains are tiny; pages run in the order in which they are named, in one folder.
 """
 
+import gc
 import json
 import re
 import sys
@@ -77,6 +78,7 @@ def main(pages: list[str]) -> None:
 
     jax.config.update("jax_disable_most_optimizations", True)  # much is compiled, and little is computed
     make_tiny()
+    gc.set_threshold(100_000, 20, 100)  # tracing makes many objects
     found = {}
     for page in pages:
         began = time.perf_counter()

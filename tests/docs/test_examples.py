@@ -30,15 +30,19 @@ def test_an_example_has_under_sixty_lines(path):
     assert len(path.read_text().splitlines()) < 60
 
 
+UNTRAINED = replace(TINY, training=replace(TINY.training, policy_steps=0, labeler_steps=0))
+"""Other examples train their stages; here it would take most of the time to compile them."""
+
+
 def test_own_style(capsys):
-    load("own_style").main(TINY, count=200, rollouts=32)
+    load("own_style").main(UNTRAINED, count=200, rollouts=32)
     told = capsys.readouterr().out
     assert "hugging" in told
     assert "50 slow players asked to stay wide" in told
 
 
 def test_own_data(tmp_path):
-    load("own_data").main(tmp_path, TINY, count=200, rollouts=32)
+    load("own_data").main(tmp_path, UNTRAINED, count=200, rollouts=32)
     assert len(Trajectories.load(tmp_path / "calm.npz")) == 100
     run = poise.load_run(tmp_path / "run", [load("own_data").haste])
     animals = [set(part.metadata["animal"].tolist()) for part in (run.splits().train, run.splits().test)]
@@ -48,7 +52,7 @@ def test_own_data(tmp_path):
 def test_own_algorithm_trains_its_term(tmp_path, capsys):
     """Its loss is in the metrics, and its effect in the result: two weights, trained as one program."""
     example = load("own_algorithm")
-    example.main(replace(TINY, training=replace(TINY.training, policy_steps=0, labeler_steps=0)), 100, 32)
+    example.main(UNTRAINED, 100, 32)
     assert "SMOOTH" in capsys.readouterr().out
     longer = replace(TINY.training, policy_steps=60, labeler_steps=2, chunk=30, learning_rate=1e-2)
     both = [

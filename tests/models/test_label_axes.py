@@ -82,7 +82,8 @@ def clear(x, axis):
 
 def spread(policy, walks):
     """The largest difference between the imitation losses for two labels."""
-    losses = [policy.imitate(walks.arrays, jnp.full((60, 1), k), jax.random.key(1)) for k in (0, 2)]
+    imitate = eqx.filter_jit(lambda policy, labels: policy.imitate(walks.arrays, labels, jax.random.key(1)))
+    losses = [imitate(policy, np.full((60, 1), k)) for k in (0, 2)]
     return max(np.abs(a - b).max(initial=0) for a, b in zip(*losses, strict=True))
 
 

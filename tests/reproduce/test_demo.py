@@ -11,7 +11,7 @@ from poise.reproduce import demo
 
 
 @pytest.mark.slow
-def test_the_demo_of_the_cheetah_draws_a_gait_of_every_combination(tmp_path, monkeypatch):
+def test_the_demo_of_the_cheetah_draws_a_gait_of_every_combination(tmp_path, monkeypatch, short_gaits):
     pytest.importorskip("dm_control", reason="the extra is missing: pip install 'poise[cheetah]'")
     monkeypatch.setattr(demo, "GAITS", 2)
     settings = replace(TINY, network=replace(TINY.network, decoder="markov", variance="global"))
@@ -25,9 +25,9 @@ def test_the_demo_of_the_cheetah_draws_a_gait_of_every_combination(tmp_path, mon
 
 @pytest.mark.slow
 def test_a_demo_trains_both_algorithms_and_writes_one_report(tmp_path, monkeypatch, capsys):
-    small = replace(demo.DEMOS["basketball"].experiment, settings=TINY, count=200)
+    small = replace(demo.DEMOS["basketball"].experiment, settings=TINY, count=300)
     monkeypatch.setitem(demo.DEMOS, "basketball", replace(demo.DEMOS["basketball"], experiment=small))
-    report = demo.run_demo(tmp_path, seeds=1)
+    report = demo.run_demo(tmp_path, seeds=2)  # the shapes of the fixture `run`
     assert list(report.algorithms) == ["ctvae", "ctvae-style"]
     assert {"ctvae", "ctvae-style", "report.html", "report.json"} <= {path.name for path in tmp_path.iterdir()}
     assert f"poise sample {tmp_path / 'ctvae-style'} --style speed=slow" in capsys.readouterr().out

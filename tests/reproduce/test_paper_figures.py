@@ -230,7 +230,7 @@ def test_styles_differ_in_marker_not_in_colour_alone(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_gait_of_each_class_is_drawn_of_the_runs_that_are_there(tmp_path, monkeypatch):
+def test_a_gait_of_each_class_is_drawn_of_the_runs_that_are_there(tmp_path, monkeypatch, short_gaits):
     pytest.importorskip("dm_control", reason="the extra is missing: pip install 'poise[cheetah]'")
     markov = replace(TINY, network=replace(TINY.network, decoder="markov"))
     monkeypatch.setitem(SETUPS, "cheetah", replace(SETUPS["cheetah"], quick=markov, quick_count=25))

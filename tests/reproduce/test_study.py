@@ -87,7 +87,7 @@ def test_an_interrupted_study_continues(small, tmp_path, monkeypatch):
         return evaluate(run, **more)
 
     def again():
-        reproduce.reproduce(["rnn"], quick=True, out=tmp_path, algorithms=("rnn", "rnn-style"), progress=False)
+        reproduce.reproduce(["rnn"], quick=True, seeds=2, out=tmp_path, algorithms=("rnn", "rnn-style"), progress=False)
 
     monkeypatch.setattr(Run, "evaluate", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -10,10 +10,11 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from conftest import TINY, wander
+from conftest import ONE_PIECE, TINY, wander
 
 import poise
 from poise import PoiseError
+from poise.algorithms import ALGORITHMS, DYNAMICS, IMITATE, REFINE, Algorithm, dynamics, rnn
 from poise.runs import train as training
 from poise.runs import training_data
 from poise.runs.in_training import RunInTraining
@@ -42,7 +43,7 @@ train("rnn", seeds=2, count=300, settings=settings, out=sys.argv[1], progress=Fa
 
 def job(folder: Path, *arguments: object) -> subprocess.Popen:
     ours = ("JAX_DISABLE_MOST_OPTIMIZATIONS", "XLA_FLAGS")  # users compile with all optimisations
-    environment = {name: value for name, value in os.environ.items() if name not in ours}
+    environment = {name: value for name, value in os.environ.items() if name not in ours} | {"XLA_FLAGS": ONE_PIECE}
     command = [sys.executable, "-c", JOB, str(folder), *map(str, arguments)]
     return subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment)
 
@@ -157,7 +158,9 @@ MANY = [
     poise.Experiment("rnn", styles=("destination",), count=300, settings=TINY, seeds=2),
     poise.Experiment("rnn", styles=("speed",), count=300, settings=replace(TINY, weights=poise.Weights(nld=0.0))),
     poise.Experiment("rnn", styles=("speed", "destination"), count=300, settings=TINY),
-    poise.Experiment("ctvae", styles=("speed",), count=300, settings=TINY),
+    poise.Experiment(
+        "rnn", styles=("speed",), count=300, settings=replace(TINY, network=replace(TINY.network, hidden=4))
+    ),
 ]
 
 
@@ -173,7 +176,7 @@ def test_runs_of_one_shape_are_one_program_and_end_as_if_each_were_alone(monkeyp
         lambda algorithm, state, *a, **k: sizes.append(len(state.step)) or fit(algorithm, state, *a, **k),
     )
     together = poise.train_many(MANY, out=tmp_path, progress=False)
-    assert sizes == [5, 1]  # seeds, styles, their number and weights differ; another policy does not fit
+    assert sizes == [5, 1]  # seeds, styles, their number and weights differ; another network does not fit
     for number in (1, 2, 3):
         alone = poise.train_many([MANY[number]], progress=False)[0]
         np.testing.assert_allclose(weights(together[number]), weights(alone), rtol=1e-3, atol=1e-4)
@@ -209,10 +212,12 @@ def test_runs_that_were_interrupted_together_resume_together(monkeypatch, tmp_pa
 
 
 def test_a_run_that_was_cut_while_its_dynamics_were_refined_ends_as_if_it_were_not(monkeypatch, tmp_path):
+    row = Algorithm({"policy": rnn, "dynamics": dynamics}, (DYNAMICS, IMITATE, REFINE))
+    monkeypatch.setitem(ALGORITHMS, "rnn-refined", row)
     domain = poise.Domain("bent", environment=lambda states, actions: states + 0.9 * actions)
     given = {"styles": [lambda states, actions: states[-1, 0]], "domain": domain, "progress": False}
     given["settings"] = replace(TINY, training=replace(TINY.training, refine_steps=4, rounds=2, rollouts=3))
-    whole = poise.train("ctvae-style", wander(60), **given)
+    whole = poise.train("rnn-refined", wander(60), **given)
 
     def cut_short(*all_given, **more):
         for now in fit(*all_given, **more):
@@ -225,9 +230,9 @@ def test_a_run_that_was_cut_while_its_dynamics_were_refined_ends_as_if_it_were_n
     monkeypatch.setattr(training, "fit", cut_short)
     given["settings"] = replace(given["settings"], training=replace(given["settings"].training, chunk=1))
     with pytest.raises(KeyboardInterrupt):
-        poise.train("ctvae-style", wander(60), out=tmp_path, **given)
+        poise.train("rnn-refined", wander(60), out=tmp_path, **given)
     monkeypatch.setattr(training, "fit", fit)
-    again = poise.train("ctvae-style", wander(60), out=tmp_path, **given)
+    again = poise.train("rnn-refined", wander(60), out=tmp_path, **given)
     np.testing.assert_array_equal(weights(again), weights(whole))
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [line["stage"] for line in lines if line["stage"] in ("policy", "refine")] == [
@@ -240,7 +245,7 @@ def test_what_is_trained_is_not_lost_when_the_environment_fails(tmp_path, capsys
         raise RuntimeError("the simulator is gone")
 
     domain, style = poise.Domain("broken", environment=fails), lambda states, actions: states[-1, 0]
-    run = poise.train("ctvae", wander(60), [style], domain=domain, seeds=2, settings=TINY, out=tmp_path, progress=False)
+    run = poise.train("rnn", wander(60), [style], domain=domain, seeds=2, settings=TINY, out=tmp_path, progress=False)
     assert (tmp_path / "weights.safetensors").exists()
     assert run.best == 0
     assert "could not be compared" in capsys.readouterr().err
@@ -270,7 +275,7 @@ def test_what_ctrl_c_stops_is_saved_first(interruptible, monkeypatch, tmp_path):
             yield now
 
     monkeypatch.setattr(training, "fit", interrupted)
-    given = {"styles": ["speed"], "count": 300, "settings": TINY, "progress": False}
+    given = {"seeds": 2, "count": 300, "settings": TINY, "progress": False}
     with pytest.raises(KeyboardInterrupt):
         poise.train("ctvae-style", out=tmp_path, **given)
     assert storage.read_notes(tmp_path / "checkpoint.safetensors")["step"] == 2
@@ -281,7 +286,7 @@ def test_what_ctrl_c_stops_is_saved_first(interruptible, monkeypatch, tmp_path):
 
 
 def test_data_that_do_not_fit_are_streamed_and_where_one_window_holds_all_train_the_same(monkeypatch):
-    whole = poise.train("ctvae", styles=["speed"], count=900, settings=TINY, progress=False)
+    whole = poise.train("rnn", styles=["speed"], count=900, settings=TINY, progress=False)
     monkeypatch.setenv("POISE_MEMORY", "1M")
     seen = []
     monkeypatch.setattr(
@@ -290,7 +295,7 @@ def test_data_that_do_not_fit_are_streamed_and_where_one_window_holds_all_train_
         lambda a, s, given, *r, **k: seen.append(type(given.train).__name__) or fit(a, s, given, *r, **k),
     )
     monkeypatch.setattr(training_data, "WINDOWS_IN_MEMORY", 1)
-    streamed = poise.train("ctvae", styles=["speed"], count=900, settings=TINY, progress=False)
+    streamed = poise.train("rnn", styles=["speed"], count=900, settings=TINY, progress=False)
     assert seen == ["Stream"]
     np.testing.assert_allclose(weights(streamed), weights(whole), rtol=1e-4, atol=1e-5)
 
@@ -299,9 +304,9 @@ def test_data_in_memory_bring_their_own_dynamics_to_many_experiments():
     walks = wander(60)
     odd = poise.Trajectories(walks.states, 3 * np.asarray(walks.actions))  # next state is not state + action
     with pytest.raises(PoiseError, match="unknown style 'speed'"):  # a name is a name of the domain, and there is none
-        poise.train_many([poise.Experiment(data=odd, styles=("speed",), settings=TINY)], progress=False)
+        poise.train_many([poise.Experiment("rnn", data=odd, styles=("speed",), settings=TINY)], progress=False)
     (run,) = poise.train_many(
-        [poise.Experiment(data=walks, styles=("speed",), domain="basketball", settings=TINY)], progress=False
+        [poise.Experiment("rnn", data=walks, styles=("speed",), domain="basketball", settings=TINY)], progress=False
     )
     assert run.experiment.to_json()["data"] is None
 
@@ -316,18 +321,18 @@ def test_resuming_at_the_end_of_a_stage_repeats_nothing(monkeypatch, tmp_path):
 
     monkeypatch.setattr(training, "fit", cut_short)
     with pytest.raises(KeyboardInterrupt):
-        poise.train("ctvae-style", styles=["speed"], count=300, settings=TINY, out=tmp_path, progress=False)
+        poise.train("ctvae-style", seeds=2, count=300, settings=TINY, out=tmp_path, progress=False)
     monkeypatch.setattr(training, "fit", fit)
-    poise.train("ctvae-style", styles=["speed"], count=300, settings=TINY, out=tmp_path, progress=False)
+    poise.train("ctvae-style", seeds=2, count=300, settings=TINY, out=tmp_path, progress=False)
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [(line["stage"], line["step"]) for line in lines] == [(s, n) for s in ("labeler", "policy") for n in (2, 4)]
     assert all(value is not None for line in lines for values in line["losses"].values() for value in values)
 
 
 def test_settings_that_differ_are_named_one_by_one(tmp_path):
-    given = {"styles": ["speed"], "count": 60, "out": tmp_path, "progress": False}
-    poise.train("ctvae", settings=TINY, **given)
+    given = {"seeds": 2, "count": 100, "out": tmp_path, "progress": False}
+    poise.train("rnn", settings=TINY, **given)
     other = replace(TINY, training=replace(TINY.training, policy_steps=9, batch=4))
     said = r"\(settings.training.policy_steps: 4, not 9; settings.training.batch: 8, not 4\)"
     with pytest.raises(PoiseError, match=said):
-        poise.train("ctvae", settings=other, **given)
+        poise.train("rnn", settings=other, **given)

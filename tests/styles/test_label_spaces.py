@@ -87,7 +87,7 @@ def test_spaces_that_differ_in_their_order_alone_are_padded_too():
 @pytest.fixture(scope="module")
 def alone():
     """A run that was trained alone."""
-    experiment = poise.Experiment("ctvae-style", styles=("speed",), classes=4, count=300, settings=TINY, noise=0.5)
+    experiment = poise.Experiment("ctvae-mi", styles=("speed",), classes=4, count=300, settings=TINY, noise=0.5)
     return poise.train_many([experiment], progress=False)[0]
 
 

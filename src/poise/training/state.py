@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,6 +17,7 @@ from ..config import Settings
 from ..data.batches import Data
 from ..data.trajectories import Array
 from ..losses import Parts
+from ..models import Statistics
 
 
 class PerRun(NamedTuple):
@@ -48,14 +51,21 @@ class State(eqx.Module):
 
 def start(algorithm: Algorithm, problem: Problem, seeds: Int[np.ndarray, " runs"]) -> State:
     """New parts for each seed, before any stage."""
-
-    def one(seed):
-        key = jax.random.key(seed)
-        return algorithm.build(problem, jax.random.fold_in(key, 0)), jax.random.fold_in(key, 1)
-
-    parts, keys = eqx.filter_jit(eqx.filter_vmap(one))(jnp.asarray(seeds))  # one program, not one per array
+    statistics = jax.tree.map(jnp.asarray, problem.statistics)
+    parts, keys = compile_build(algorithm, problem)(statistics, jnp.asarray(seeds))
     runs = len(seeds)
     return State(parts, {}, keys, jnp.zeros(runs, jnp.int32), jnp.full(runs, -1, jnp.int32))
+
+
+def compile_build(algorithm: Algorithm, problem: Problem) -> Callable[[Statistics, Array], tuple[Parts, Array]]:
+    """One program that builds the parts of all seeds; as statistics are given to it, other data need no other one."""
+
+    def one(statistics, seed):
+        key = jax.random.key(seed)
+        parts = algorithm.build(replace(problem, statistics=statistics), jax.random.fold_in(key, 0))
+        return parts, jax.random.fold_in(key, 1)
+
+    return eqx.filter_jit(eqx.filter_vmap(one, in_axes=(None, 0)))
 
 
 def running(state: State) -> Bool[np.ndarray, " runs"]:
