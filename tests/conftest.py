@@ -105,7 +105,9 @@ setattr(realism, "SMALL", tiny_classifier)  # noqa: B010  (its own tests take th
 TINY_FLOW = FlowNetwork(width=8, blocks=1, steps=2)
 TINY = Settings(
     network=Network(hidden=8, layers=(8,), dynamics_layers=(8,), flow=TINY_FLOW),
-    training=Training(policy_steps=4, flow_steps=4, labeler_steps=4, dynamics_steps=4, batch=8, flow_batch=8, chunk=2),
+    training=Training(
+        policy_steps=4, flow_steps=4, style_steps=4, labeler_steps=4, dynamics_steps=4, batch=8, flow_batch=8, chunk=2
+    ),
     sampling=Sampling(steps=2, tries=2),
 )
 

@@ -5,7 +5,7 @@ the very function that defined it.
 """
 
 from .algorithms import ALGORITHMS, Algorithm, Stage, register
-from .config import PRESETS, Network, Settings, Training, Weights
+from .config import PRESETS, FlowNetwork, Network, Sampling, Settings, Training, Weights
 from .data.splits import Splits, split
 from .data.trajectories import Trajectories
 from .data.writer import Writer
@@ -30,11 +30,13 @@ __all__ = [
     "Algorithm",
     "Domain",
     "Experiment",
+    "FlowNetwork",
     "LabelingFunction",
     "Network",
     "PoiseError",
     "Report",
     "Run",
+    "Sampling",
     "Scene",
     "ScoredRollouts",
     "Settings",

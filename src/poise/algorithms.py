@@ -191,6 +191,7 @@ IMITATE_INFORMED = Stage("policy", trains=("policy", "labeler"), terms=(losses.i
 IMITATE_IN_STYLE = Stage("policy", trains=("policy",), terms=(losses.imitation, losses.style))
 REFINE = replace(DYNAMICS, name="refine", collects=True, alternates_with="policy")  # Algorithm 2, lines 12 to 15
 FLOW = Stage("flow", trains=("policy",), terms=(losses.flow_matching,), average=0.999)
+FLOW_IN_STYLE = Stage("style", trains=("policy",), terms=(losses.flow_matching, losses.flow_style), average=0.999)
 MODELS: dict[str, Build] = {"dynamics": dynamics, "labeler": labeler}
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -200,8 +201,9 @@ ALGORITHMS: dict[str, Algorithm] = {
     "ctvae-info": Algorithm({"policy": ctvae_without_encoder_labels, "adversary": adversary}, (IMITATE_UNINFORMED,)),
     "ctvae-mi": Algorithm({"policy": ctvae, **MODELS}, (DYNAMICS, IMITATE_INFORMED, REFINE)),
     "ctvae-style": Algorithm({"policy": ctvae, **MODELS}, (DYNAMICS, LABELER, IMITATE_IN_STYLE, REFINE)),
-    "flow": Algorithm({"policy": flow}, (FLOW,)),
     "rnn-style": Algorithm({"policy": rnn, **MODELS}, (DYNAMICS, LABELER, IMITATE_IN_STYLE, REFINE)),
+    "flow": Algorithm({"policy": flow}, (FLOW,)),
+    "flow-style": Algorithm({"policy": flow, **MODELS}, (DYNAMICS, LABELER, FLOW, FLOW_IN_STYLE)),
 }
 """The algorithms by name."""
 

@@ -101,6 +101,8 @@ class Weights:
     """KL divergence of the embedding from its prior."""
     style: float = 5.0
     """Cross-entropy of the labeler on imagined rollouts (the paper: 1)."""
+    flow_style: float = 0.02
+    """The same for a flow, whose other loss is a mean over numbers (flow-style)."""
     information: float = 1.0
     """Cross-entropy of the adversary that predicts the labels from the embedding (ctvae-info)."""
     mutual: float = 1.0
@@ -132,6 +134,8 @@ class Training:
     """Optimiser steps of the stage that trains the policy."""
     flow_steps: int = 20_000
     """Optimiser steps of the stage that trains a flow."""
+    style_steps: int = 3_000
+    """Optimiser steps of the stage that trains a flow to be consistent with its labels (flow-style)."""
     labeler_steps: int = 10_000
     """Optimiser steps of the stage that trains the labeler."""
     dynamics_steps: int = 4_000
@@ -163,7 +167,7 @@ class Training:
         Raises:
             PoiseError: The stage has no number of steps.
         """
-        names = ("policy", "flow", "labeler", "dynamics", "refine")
+        names = ("policy", "flow", "style", "labeler", "dynamics", "refine")
         steps = {**{name: getattr(self, f"{name}_steps") for name in names}, **self.extra_steps}
         if stage not in steps:
             raise PoiseError(f"stage {stage!r} has no number of steps; give Training(extra_steps={{{stage!r}: ...}})")
@@ -286,6 +290,7 @@ PRESETS: dict[str, Settings] = {
         training=Training(
             policy_steps=2_500,
             flow_steps=2_500,
+            style_steps=500,
             labeler_steps=2_500,
             dynamics_steps=2_500,
             batch=64,

@@ -46,6 +46,11 @@ def style(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
     return {"style": labeler.space.loss(labeler(rollouts), batch.labels).mean()}
 
 
+def flow_style(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
+    """The same number as `style`, for a flow: the gradient goes back through all steps of its sampler."""
+    return {"flow_style": style(parts, batch, key)["style"]}
+
+
 def information(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
     """Cross-entropy of an adversary that predicts the labels from the embedding (Eq. 11).
 

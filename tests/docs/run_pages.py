@@ -50,7 +50,9 @@ def make_tiny() -> None:
 
     tiny = poise.Settings(
         network=poise.Network(hidden=8, layers=(8,), dynamics_layers=(8,), flow=FlowNetwork(width=8, blocks=1)),
-        training=poise.Training(policy_steps=0, flow_steps=0, labeler_steps=0, dynamics_steps=0, batch=8),
+        training=poise.Training(
+            policy_steps=0, flow_steps=0, style_steps=0, labeler_steps=0, dynamics_steps=0, batch=8
+        ),
     )
     poise.PRESETS.update({"small": tiny, "cheetah-small": tiny})
     cheetah.RUNNING = replace(cheetah.RUNNING, steps=20)

@@ -18,8 +18,8 @@ class Train:
     """Trains a policy that can be dialled; the same command resumes a run that was interrupted."""
 
     algorithm: str = DEFAULT_ALGORITHM
-    """A row of the table of algorithms (tvae, ctvae, ctvae-info, ctvae-mi, ctvae-style, rnn, rnn-style), or
-    file.py:NAME for one of your own."""
+    """A row of the table of algorithms (flow, flow-style, tvae, ctvae, ctvae-info, ctvae-mi, ctvae-style, rnn,
+    rnn-style), or file.py:NAME for one of your own."""
     data: str | None = None
     """Demonstrations: the name of a domain that makes its own, or the path of an .npz or of a folder of .npy. Those of
     the domain if not given, and simulated basketball without a domain."""
