@@ -194,7 +194,7 @@ class Sampling:
     guidance: float = 1.5
     """How much the labels count: 1 is as trained, above 1 exaggerates what they change."""
     strength: float = 1.0
-    """How strongly the labeling function pulls while a flow samples; 0 does not steer."""
+    """How strongly the labeling function pulls while a flow samples; 0 neither pulls nor corrects."""
     limit: float = 1.0
     """The largest pull, in units of the actions' deviation."""
     softness: float = 0.05

@@ -138,14 +138,15 @@ def test_a_free_label_is_encoded_as_zeros_and_changes_what_is_drawn(walks):
 @pytest.mark.parametrize("dropped", [0.0, 0.5, 1.0])
 def test_each_style_is_left_free_on_its_own_in_a_share_of_rows(dropped, walks):
     """By a chance of the row's own, so that few free styles are as common as many."""
-    flow = rough_flow(walks, (3, 3), drop=dropped)
-    labels = jnp.tile(jnp.asarray([[0, 2]]), (20_000, 1))
+    flow = rough_flow(walks, (3, 3, 2), drop=dropped)
+    labels = jnp.tile(jnp.asarray([[0, 2, 1]]), (20_000, 1))
     left = np.asarray(leave_free(flow, labels, KEY))
     free = left == -1
     assert np.array_equal(left[~free], np.asarray(labels)[~free])
     np.testing.assert_allclose(free.mean(axis=0), dropped / 2, atol=0.015)
-    assert free.all(axis=1).mean() == pytest.approx(dropped / 3, abs=0.015)
-    assert (free[:, 0] & ~free[:, 1]).mean() == pytest.approx(dropped / 6, abs=0.015)
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert (free[:, one] & free[:, other]).mean() == pytest.approx(dropped / 3, abs=0.015)
+        assert (free[:, one] & ~free[:, other]).mean() == pytest.approx(dropped / 6, abs=0.015)
     assert flow.open_labels == (dropped > 0)
 
 
@@ -226,7 +227,6 @@ def test_the_density_is_in_the_units_of_the_action(adds_up, walks):
     np.testing.assert_allclose(found[1] - found[0], 6 * 2 * np.log(10), rtol=1e-3)
 
 
-@pytest.mark.xfail(strict=True, raises=(TypeError, ValueError), reason="test demonstrations of another number of steps")
 @pytest.mark.parametrize("steps", [4, 9])
 def test_the_density_of_demonstrations_of_another_number_of_steps_is_finite(steps, walks):
     flow, other = rough_flow(walks), wander(20, steps=steps)

@@ -130,7 +130,6 @@ def test_what_was_left_free_does_not_count_when_looking_ahead():
     np.testing.assert_array_equal(play(one, STARTS[:8], 3)[0].actions, play(other, STARTS[:8], 3)[0].actions)
 
 
-@pytest.mark.xfail(strict=True, reason="the labeling functions are compiled at the first plan that is imagined")
 def test_no_frame_of_an_actor_that_looks_ahead_waits_for_a_compilation():
     actor = trained().actor({"drift": "high"}, count=3, lookahead=3)
     with count_compilations() as compiled:
@@ -140,7 +139,6 @@ def test_no_frame_of_an_actor_that_looks_ahead_waits_for_a_compilation():
     assert compiled == []
 
 
-@pytest.mark.xfail(strict=True, reason="the steps that happened are counted by a list that is cut to one trajectory")
 def test_in_the_second_trajectory_a_plan_is_imagined_from_its_own_beginning():
     actor: Any = trained().actor({"drift": "high"}, count=8, lookahead=2, sampling=PLAIN)
     _, state = play(actor, STARTS[:8], STEPS)
@@ -151,7 +149,6 @@ def test_in_the_second_trajectory_a_plan_is_imagined_from_its_own_beginning():
     assert seen == [(0, STEPS)] * 2 + [(2, STEPS - 2)] * 2
 
 
-@pytest.mark.xfail(strict=True, reason="a memory begins anew after as many steps as were trained, not after `steps`")
 def test_an_actor_of_shorter_trajectories_plans_another_after_each():
     actor = trained().actor({"drift": "high"}, count=64, steps=3)
     drawn = watch(actor)

@@ -26,6 +26,7 @@ from poise.training.state import one_run
 
 DATA = drifting(400, seed=3)
 DRIFT, CLIMB = (labeling_function(f).fit(DATA) for f in (drift, climb))
+THRESHOLDS: Any = CLIMB.thresholds
 WIDE = np.asarray([[-1e4] * 2, [1e4] * 2], np.float32)
 KEY = jax.random.key(0)
 
@@ -133,7 +134,8 @@ def test_states_stay_in_the_range():
 
 def test_a_free_label_exerts_no_pull():
     low, high = Bounds.of([target(DRIFT), target(CLIMB)])(jnp.asarray([[-1, 2], [0, -1], [1, 1]]))
-    first, second = DRIFT.thresholds or ()
+    thresholds: Any = DRIFT.thresholds
+    first, second = thresholds
     np.testing.assert_allclose(low[:, 0], [-1e9, -1e9, first], rtol=1e-6)
     np.testing.assert_allclose(high[:, 0], [1e9, first, second], rtol=1e-6)
     free, none = roll(steered(CLIMB), asked(-1)), roll(steered(), asked(-1, styles=0))
@@ -166,7 +168,6 @@ def test_a_gradient_that_is_nan_somewhere_does_not_pull_there_and_leaves_the_res
     np.testing.assert_allclose(roll(steered(lost), asked(2)).actions, none.actions, atol=1e-5)
 
 
-@pytest.mark.xfail(strict=True, reason="the slopes of all scores are added before NaN is taken out")
 def test_a_score_whose_gradient_is_nan_takes_nothing_from_the_others():
     def nowhere(states, actions):
         return jnp.linalg.norm(actions - actions)
@@ -179,7 +180,7 @@ def test_a_score_whose_gradient_is_nan_takes_nothing_from_the_others():
 
 def test_the_last_corrections_move_a_score_that_barely_misses_into_its_class_and_no_further():
     policy = steered(CLIMB)
-    deviation, (_, second) = target(CLIMB).deviation, CLIMB.thresholds or (0, 0)
+    deviation, second = target(CLIMB).deviation, THRESHOLDS[1]
     count, misses = 64, np.linspace(0.3, -0.3, 64, dtype=np.float32)  # deviations below the class `high`
     actions = np.random.default_rng(0).normal(size=(count, STEPS, 2)).astype(np.float32)
     actions[..., 1] += (second - misses * deviation)[:, None] - actions[..., 1].mean(axis=1, keepdims=True)
@@ -207,15 +208,14 @@ def test_a_plan_that_is_made_anew_keeps_what_happened():
     plan = propose(policy, context, memory, state, jax.random.normal(KEY, (64, policy.noise)))
     np.testing.assert_allclose(plan[:, 3:], np.stack(taken, axis=1), atol=1e-4)
     whole = np.concatenate([plan[:, 3:], plan[:, :3]], axis=1)
-    assert (whole[..., 1].mean(axis=1) > (CLIMB.thresholds or ())[1]).mean() > 0.9  # counted with what happened
+    assert (whole[..., 1].mean(axis=1) > THRESHOLDS[1]).mean() > 0.9  # counted with what happened
 
 
-@pytest.mark.xfail(strict=True, reason="the velocity of steps that have happened is added to the end that pulls see")
 def test_what_pulls_sees_the_steps_that_have_happened_as_they_were():
     walks = drifting(8)
     policy = rough_flow(walks)
     context, memory = policy.begin(no_labels(8), jnp.full(8, STEPS, jnp.int32), KEY)
-    situation, _ = policy.situation(context, memory, jnp.asarray(walks.starts))
+    situation: Any = policy.situation(context, memory, jnp.asarray(walks.starts))[0]
     status = situation.status.at[:, :3].set(flows.HAPPENED)
     situation = situation._replace(status=status, past=situation.past.at[:, :3].set(0.7))
 
@@ -228,18 +228,16 @@ def test_what_pulls_sees_the_steps_that_have_happened_as_they_were():
 
 
 def test_rollouts_of_different_lengths_are_steered_each_by_its_own():
+    """The mean over the steps of a short rollout is asked for, not that over all steps."""
     run = trained()
-    seed = run._trained(None, run.fit_later([top]))(0)
-    lengths = np.asarray([2, 4, 6] * 32, np.int32)
-    labels = np.full((96, 2), 2, np.int32)
-    labels[:, 0] = -1
-    request = Request(DATA[:96].starts, labels, lengths, STEPS)
-    scored = seed.score(request, KEY, STEERED)
+    seed = run._trained(None, run.fit_later([climb]))(0)
+    lengths = np.asarray([3, 6] * 64, np.int32)
+    labels = np.tile(np.asarray([[-1, 1]], np.int32), (128, 1))
+    scored = seed.score(Request(DATA[:128].starts, labels, lengths, STEPS), KEY, STEERED)
     np.testing.assert_array_equal(scored.rollouts.lengths, lengths)
-    np.testing.assert_array_equal(scored.rollouts.starts, request.starts)
-    for length, share in ((2, 0.5), (4, 0.85), (6, 0.9)):
-        assert scored.joint[lengths == length].mean() > share
-    assert seed.score(request, KEY, PLAIN).joint.mean() < 0.45
+    np.testing.assert_array_equal(scored.rollouts.starts, DATA[:128].starts)
+    assert scored.joint[lengths == 6].mean() > 0.9
+    assert scored.joint[lengths == 3].mean() > 0.9
 
 
 class Oracle(Labeler):
@@ -251,7 +249,7 @@ class Oracle(Labeler):
 
     def __call__(self, trajectories: Trajectories):
         score = trajectories.actions[..., 0].mean(axis=1, keepdims=True)
-        return -40 * jnp.abs(score - jnp.asarray([-1.2, 0.0, 1.2]))
+        return -10 * (score - jnp.asarray([-1.2, 0.0, 1.2])) ** 2
 
 
 def test_a_style_without_a_gradient_is_steered_by_the_labeler_where_there_is_one():
@@ -279,7 +277,6 @@ def test_only_a_flow_that_plans_whole_trajectories_can_be_steered():
     assert not can_steer(rough_flow(DATA, adds_up=False))
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="a score is part of what JAX compiles, which must be hashable")
 def test_a_score_that_cannot_be_hashed_is_steered_by_as_well():
     class Climb:
         __hash__ = None  # type: ignore[assignment]
@@ -288,5 +285,4 @@ def test_a_score_that_cannot_be_hashed_is_steered_by_as_well():
             return actions[:, 1].mean()
 
     style = LabelingFunction("climb", Climb(), CLIMB.classes, CLIMB.thresholds)
-    made = trained().sample(4, {"climb": "high"}, styles=[style], sampling=STEERED)
-    assert len(made) == 4
+    assert trained().sample_scored(64, {"climb": "high"}, styles=[style], sampling=STEERED).joint.mean() > 0.9

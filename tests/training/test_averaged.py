@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +17,7 @@ from poise.training.stages import averaged
 def run(optimiser: optax.GradientTransformation, steps: int) -> list[np.ndarray]:
     """The parameters after each step on gradients that are given."""
     gradients = np.random.default_rng(0).normal(size=(steps, 3)).astype(np.float32)
-    parameters = {"x": jnp.asarray([1.0, -2.0, 3.0])}
+    parameters: Any = {"x": jnp.asarray([1.0, -2.0, 3.0])}
     state, found = optimiser.init(parameters), [np.asarray(parameters["x"])]
     for gradient in gradients:
         updates, state = optimiser.update({"x": jnp.asarray(gradient)}, state, parameters)

@@ -15,7 +15,7 @@ from ..losses import Parts
 from ..models import Dynamics, Policy
 from ..rollouts.requests import Request
 from ..rollouts.simulate import find_environment, simulate
-from ..rollouts.steer import Target, can_steer, is_flow, steer
+from ..rollouts.steer import Target, can_steer, guidance_of, is_flow, steer
 from ..rollouts.verify import verify
 from ..styles.gradients import useful_gradients
 from ..styles.label_spaces import SharedSpace
@@ -60,6 +60,12 @@ class ScoredRollouts:
         """The rollouts of some rows."""
         kept = (getattr(self, name)[rows] for name in ("rollouts", "right", "finite", "scored"))
         return ScoredRollouts(*kept)
+
+    def as_made(self) -> Trajectories:
+        """The rollouts with NaN again where they are not finite."""
+        made, finite = self.rollouts, self.finite[:, None, None]
+        states, actions = (np.where(finite, np.asarray(x), np.nan) for x in (made.states, made.actions))
+        return Trajectories.unchecked(states.astype(np.float32), actions.astype(np.float32), made.lengths)
 
     @property
     def joint(self) -> Bool[np.ndarray, " N"]:
@@ -174,7 +180,9 @@ class TrainedSeed:
         policy = self.parts["policy"]
         known = self.known if self._steers(sampling) else None
         if sampling is None or known is None:
-            return (policy.sampled(policy.steps, sampling.guidance) if sampling and is_flow(policy) else policy), []
+            return (
+                policy.sampled(policy.steps, guidance_of(policy, sampling)) if sampling and is_flow(policy) else policy
+            ), []
         followed = [i for i, useful in enumerate(known.gradients) if useful]
         steered = steer(
             policy,
@@ -223,7 +231,7 @@ class TrainedSeed:
             sampling.tries,
             key,
             traced=self.domain.environment is None,
-            first=None if first is None else first.rollouts,
+            first=None if first is None else first.as_made(),
         )
         scored = score_rollouts(self.styles, found.rollouts, np.asarray(request.labels))
         return replace(scored, accepted=found.accepted, tries=found.tries)

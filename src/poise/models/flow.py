@@ -211,10 +211,10 @@ class Flow(eqx.Module):
 
         def step(x, number):
             time = number / self.steps
-            velocity = field(x, time)
+            velocity = jnp.where(free, field(x, time), 0.0)
             if steering is not None:
-                velocity = velocity + steering.pull(x + (1 - time) * velocity, time)
-            return x + jnp.where(free, velocity, 0.0) / self.steps, None
+                velocity += jnp.where(free, steering.pull(x + (1 - time) * velocity, time), 0.0)
+            return x + velocity / self.steps, None
 
         first = jnp.where(free, noise.reshape(situation.past.shape), situation.past)
         last = jax.lax.scan(step, first, jnp.arange(self.steps))[0]
@@ -288,13 +288,18 @@ class Flow(eqx.Module):
         shaken = self.shake * self.statistics.state.deviation * jax.random.normal(key_shake, situation.state.shape)
         return situation._replace(state=situation.state + shaken), plan
 
-    def _whole(self, demonstrations: Trajectories, labels: Array, happened: Array) -> tuple[Situation, Plan]:
-        """Whole demonstrations, of which the first steps have happened."""
-        steps, x = jnp.arange(self.horizon), self.statistics.action(demonstrations.actions)
-        real = steps < demonstrations.lengths[:, None]
-        status = jnp.where(real, jnp.where(steps < happened[:, None], HAPPENED, TO_PLAN), BEYOND)
+    def _whole(
+        self, demonstrations: Trajectories, labels: Array, happened: Array, begins: int = 0
+    ) -> tuple[Situation, Plan]:
+        """The trajectories of H steps that begin at a step of the demonstrations, of which some steps have happened."""
+        taken = min(self.horizon, demonstrations.steps - begins)
+        actions = demonstrations.actions[:, begins : begins + taken]
+        x = self.statistics.action(jnp.pad(actions, ((0, 0), (0, self.horizon - taken), (0, 0))))
+        steps, real = jnp.arange(self.horizon), jnp.minimum(demonstrations.lengths - begins, taken)
+        status = jnp.where(steps < happened[:, None], HAPPENED, TO_PLAN)
+        status = jnp.where(steps < real[:, None], status, BEYOND)
         past = jnp.where((status == HAPPENED)[..., None], x, 0.0)
-        return Situation(demonstrations.states[:, 0], labels, status, past), x
+        return Situation(demonstrations.states[:, begins], labels, status, past), x
 
     def _window(self, demonstrations: Trajectories, labels: Array, first: Array) -> tuple[Situation, Plan]:
         """The next H actions from a step of each demonstration on."""
@@ -309,9 +314,10 @@ class Flow(eqx.Module):
         encoded, total = self.space.encode(labels), jnp.zeros(len(labels))
         for first in range(0, demonstrations.steps, self.horizon):
             begins = jnp.full(len(labels), first)
-            part = self._whole if self.whole else self._window
-            situation, x = part(demonstrations, encoded, begins)
-            total += self._nld(situation, x)
+            if self.whole:
+                total += self._nld(*self._whole(demonstrations, encoded, jnp.zeros_like(begins), first))
+            else:
+                total += self._nld(*self._window(demonstrations, encoded, begins))
         return Imitation(total, jnp.zeros((len(labels), 0)))
 
     def _nld(self, situation: Situation, x: Plan) -> Float[Array, " batch"]:

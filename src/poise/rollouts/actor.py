@@ -19,6 +19,7 @@ from .requests import FREE, Words, check_draw, check_state, draw_labels, find_cl
 from .simulate import Player, begin_of
 
 PUSHED = 0.1  # deviations of a change of state by which a state differs from the expected one if something pushed it
+ROUNDING = 1e-4  # of the size of a state, which is no push
 
 
 class Actor:
@@ -38,6 +39,7 @@ class Actor:
         draw: Seed of the actor's randomness.
         steps: Steps of a trajectory; a labeling function is satisfied by one of that length.
         dynamics: Known dynamics, by which it notices that something pushed it, and looks ahead.
+        moves: The deviation of a change of state; a push is large beside it.
         lookahead: Imagines so many plans whenever it proposes, and takes one that the labeling functions accept.
         order: The order of a request's labels that the policy was made for; as they are if not given.
 
@@ -69,6 +71,7 @@ class Actor:
         draw: int = 0,
         steps: int = 1,
         dynamics: Transition | None = None,
+        moves: Float[np.ndarray, " S"] | None = None,
         lookahead: int = 1,
         order: Sequence[int] | None = None,
     ):
@@ -82,6 +85,7 @@ class Actor:
         self._rows, self._shape = count or 1, (state_size,) if count is None else (count, state_size)
         self._random, self._key = np.random.default_rng(check_draw(draw)), jax.random.key(draw)
         self._steps, self._dynamics, self._lookahead = steps, dynamics, lookahead
+        self._moves = np.zeros(state_size) if moves is None else np.asarray(moves)
         self._order = list(range(len(styles))) if order is None else list(order)
         self._free = range(0 if policy.open_labels else len(styles), len(styles))
         self.reset(words or {})
@@ -91,6 +95,8 @@ class Actor:
         """The action [A] in a state [S]; for an actor with a count, actions [count, A] in states [count, S]."""
         state = check_state(state, self._shape, "an actor takes").reshape(self._rows, -1)
         before = self._player.at
+        if self._policy.replan > 1 and len(self._past) == self._steps:
+            self._player, self._past = Player(self._policy, *self._begin()), []
         if self._was_pushed(state):
             self._player.propose_anew()
         if self._lookahead > 1 and self._player.proposes:
@@ -101,8 +107,8 @@ class Actor:
             raise PoiseError(
                 f"the policy has no finite action in {first_not_finite(state, action)}; is that far from the data?"
             )
-        self._past.append((state, action))
-        del self._past[: -self._steps]
+        if self._policy.replan > 1:
+            self._past.append((state, action))
         return np.array(action).reshape(*self._shape[:-1], -1)
 
     def reset(self, words: Words | None = None) -> None:
@@ -136,15 +142,14 @@ class Actor:
             return False
         before, action = self._past[-1]
         expected = np.asarray(self._dynamics(before, action))
-        moved = np.abs(expected - before).mean(axis=0) + 1e-6
-        return bool((np.abs(state - expected) > PUSHED * moved).any())
+        allowed = PUSHED * self._moves + ROUNDING * np.abs(expected)
+        return bool((np.abs(state - expected) > allowed).any())
 
     def _look_ahead(self, state: np.ndarray) -> Float[np.ndarray, "count H A"]:
         """Of several plans for each row, the first whose trajectory shows most of the styles that are asked for."""
         plans = np.stack([np.asarray(self._player.propose(state, self._noise())) for _ in range(self._lookahead)])
-        happened = len(self._past) % self._steps
-        past = self._past[len(self._past) - happened :]
-        right = np.stack([self._right(past, state, plan[:, : self._steps - happened]) for plan in plans])
+        left = self._steps - len(self._past)
+        right = np.stack([self._right(self._past, state, plan[:, :left]) for plan in plans])
         return plans[right.argmax(axis=0), np.arange(self._rows)]
 
     def _right(self, past: list[tuple[np.ndarray, np.ndarray]], state: np.ndarray, plan: np.ndarray) -> np.ndarray:
@@ -165,4 +170,9 @@ class Actor:
             self._player.act(state, lambda: noise)
         self._player.propose_anew()
         self._player.act(state, lambda: noise)
+        if self._lookahead > 1:
+            self._player.at = fresh
+            self._player.follow(np.asarray(self._player.propose(state, noise)))
+            for _ in range(2):
+                self._player.act(state, lambda: noise)
         self._player.at = fresh

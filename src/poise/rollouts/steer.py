@@ -8,8 +8,9 @@ after the flow was trained.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypeGuard
 
 import equinox as eqx
@@ -137,23 +138,43 @@ class Steered(eqx.Module):
 
         def pull(end: Plan, time: Array) -> Plan:
             softness = self.softness + FIRST_SOFTNESS * (1 - time)
-            slope = jax.grad(lambda end: self._loss(context, situation, end, softness).sum())(end)
-            return jnp.clip(-self.strength * _finite(slope), -self.limit, self.limit)
+            slopes = (jax.grad(lambda end, loss=loss: loss(end, softness).sum())(end) for loss in losses)
+            slope = sum((_finite(slope) for slope in slopes), start=jnp.zeros_like(end))
+            return jnp.clip(-self.strength * slope, -self.limit, self.limit)
 
+        losses = self._losses(context, situation)
         return Steering(pull, lambda plan: self._finish(context, situation, plan))
 
-    def _loss(self, context: SteeredContext, situation: Situation, plan: Plan, softness: Array) -> Float[Array, " N"]:
-        """How far the labels of a plan are from those that are asked for, with soft thresholds."""
-        states, actions = self._leads_to(situation, plan)
-        low, high = self.range
-        total = _outside(states[:, 1:], low, high, jnp.maximum(EDGE * (high - low), 1e-6)).sum(axis=(1, 2))
-        if self.scores:
-            found = jax.vmap(lambda s, a: jnp.stack([_number(score(s, a)) for score in self.scores]))(states, actions)
-            total += _outside(found, context.low, context.high, softness * self.deviations).sum(axis=1)
-        if self.labeler is not None:
+    def _losses(
+        self, context: SteeredContext, situation: Situation
+    ) -> list[Callable[[Plan, Array], Float[Array, " N"]]]:
+        """By plan and softness, how far its states are from the range, its scores from the bounds, and its labels.
+
+        One after the other, so that a score whose gradient is NaN silences no other.
+        """
+
+        def leave(plan: Plan, softness: Array) -> Array:
+            low, high = self.range
+            states, _ = self._leads_to(situation, plan)
+            return _outside(states[:, 1:], low, high, jnp.maximum(EDGE * (high - low), 1e-6)).sum(axis=(1, 2))
+
+        def miss(number: int, plan: Plan, softness: Array) -> Array:
+            found = self._score(number, situation, plan)
+            return _outside(found, context.low[:, number], context.high[:, number], softness * self.deviations[number])
+
+        def differ(plan: Plan, softness: Array) -> Array:
+            assert self.labeler is not None
+            states, actions = self._leads_to(situation, plan)
             seen = Trajectories.unchecked(states, actions, jnp.full(len(states), self.length))
-            total += self.labeler.space.loss(self.labeler(seen), context.labels)
-        return total
+            return self.labeler.space.loss(self.labeler(seen), context.labels)
+
+        each = [partial(miss, number) for number in range(len(self.scores))]
+        return [leave, *each, *([] if self.labeler is None else [differ])]
+
+    def _score(self, number: int, situation: Situation, plan: Plan) -> Float[Array, " N"]:
+        """One score of each plan."""
+        score = self.scores[number]
+        return jax.vmap(lambda s, a: jnp.asarray(score(s, a), jnp.float32))(*self._leads_to(situation, plan))
 
     def _finish(self, context: SteeredContext, situation: Situation, plan: Plan) -> Plan:
         """The plan after small steps, score by score, to the nearest score that is asked for (Kaczmarz's method)."""
@@ -162,7 +183,7 @@ class Steered(eqx.Module):
 
         def correct(plan: Plan, number: int) -> Plan:
             def score(plan):
-                found = jax.vmap(lambda s, a: _number(self.scores[number](s, a)))(*self._leads_to(situation, plan))
+                found = self._score(number, situation, plan)
                 return found.sum(), found
 
             slope, found = jax.grad(score, has_aux=True)(plan)
@@ -191,10 +212,6 @@ class Steered(eqx.Module):
         """The states and actions that labeling functions see of a plan."""
         states, actions = self.flow.states(situation, plan), self.flow.statistics.action.undo(plan)
         return states[:, : self.length + 1], actions[:, : self.length]
-
-
-def _number(score: Array) -> Float[Array, ""]:
-    return jnp.asarray(score, jnp.float32)
 
 
 def _finite(slope: Array) -> Array:
@@ -229,7 +246,7 @@ def steer(
         learned: The flow's labels that are steered by the labeler.
     """
     return Steered(
-        flow=flow.sampled(max(flow.steps, sampling.steps), sampling.guidance),
+        flow=flow.sampled(max(flow.steps, sampling.steps), guidance_of(flow, sampling)),
         bounds=Bounds.of(targets),
         deviations=jnp.asarray([max(target.deviation, 1e-12) for target in targets], jnp.float32),
         range=jnp.asarray(range, jnp.float32),
@@ -241,6 +258,11 @@ def steer(
         limit=jnp.asarray(sampling.limit),
         softness=jnp.asarray(sampling.softness),
     )
+
+
+def guidance_of(flow: Flow, sampling: Sampling) -> float:
+    """The guidance of a flow; one that never saw free labels cannot be guided."""
+    return sampling.guidance if flow.open_labels else 1.0
 
 
 def is_flow(policy: Policy) -> TypeGuard[Flow]:

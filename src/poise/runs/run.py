@@ -303,6 +303,7 @@ class Run:
             draw=draw,
             steps=steps,
             dynamics=self.domain.dynamics,
+            moves=np.diff(np.asarray(self.starts.states), axis=1)[np.asarray(self.starts.mask)].std(axis=0),
             lookahead=lookahead,
             order=[*range(len(self.styles)), *followed],
         )
