@@ -28,6 +28,7 @@ def main(report: Path = Path("demo/report.json"), out: Path = Path("results/bask
             **scores["joint"],
             "in_range": [seed["joint_in_range"] for seed in scores["seeds"]],
             "nld": float(np.median([seed["nld"] for seed in scores["seeds"]]).round(4)),
+            "by_seed": scores["seeds"],
             "paper": None,
         }
         for name, scores in found["algorithms"].items()

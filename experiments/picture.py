@@ -1,6 +1,6 @@
 """The README's picture: one start, four requests, from the demo's run.
 
-poise demo --out demo && python experiments/picture.py demo/ctvae-style docs/images/dial.png
+poise demo --out demo && python experiments/picture.py demo/flow docs/images/dial.png
 """
 
 import sys

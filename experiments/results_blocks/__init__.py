@@ -22,6 +22,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "flow-shuffled": flow.shuffled,
     "flow-later": flow.later,
     "flow-cells": flow.cells,
+    "flow-time": flow.time_of_sampling,
+    "flow-guidance": flow.guidance,
     "cheetah-demo": cheetah.demo,
     "cheetah-summary": cheetah.paper_summary,
     "demonstrators": cheetah.demonstrators,

@@ -47,14 +47,21 @@ def make_tiny() -> None:
     import poise
     from poise.config import FlowNetwork
     from poise.domains import cheetah
+    from poise.evaluation import realism, scored
+    from poise.evaluation.two_sample import ClassifierSize
 
     tiny = poise.Settings(
-        network=poise.Network(hidden=8, layers=(8,), dynamics_layers=(8,), flow=FlowNetwork(width=8, blocks=1)),
+        network=poise.Network(
+            hidden=8, layers=(8,), dynamics_layers=(8,), flow=FlowNetwork(width=8, blocks=1, steps=2)
+        ),
+        sampling=poise.Sampling(steps=2, tries=2),
         training=poise.Training(
             policy_steps=0, flow_steps=0, style_steps=0, labeler_steps=0, dynamics_steps=0, batch=8
         ),
     )
     poise.PRESETS.update({"small": tiny, "cheetah-small": tiny})
+    scored.MOST_LENGTHS = 1
+    setattr(realism, "SMALL", ClassifierSize(rows=64, hidden=4, steps=4, batch=8, rate=1e-2, reads=5))  # noqa: B010
     cheetah.RUNNING = replace(cheetah.RUNNING, steps=20)
     for domain, count, rollouts in (("basketball", 200, 32), ("cheetah", 40, 8)):
         poise.DOMAINS[domain] = replace(poise.DOMAINS[domain], count=count, rollouts=rollouts)

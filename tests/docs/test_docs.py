@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SHARED
 from run_pages import FENCE, find_blocks
 
 import poise
@@ -82,9 +81,9 @@ def test_programs_run_as_printed(tmp_path):
     """All pages in one process, in the order of the navigation, where presets and built-in domains are tiny."""
     have_cheetah = importlib.util.find_spec("dm_control") and importlib.util.find_spec("gymnasium")
     pages = [page for page in PAGES if find_blocks(page, "python") and (have_cheetah or page.stem != "cheetah")]
-    shared = {"JAX_COMPILATION_CACHE_DIR": os.environ[SHARED], "POISE_TRUST": str(tmp_path / "trust")}
+    trust = {"POISE_TRUST": str(tmp_path / "trust")}
     command = [sys.executable, str(Path(__file__).with_name("run_pages.py")), *map(str, in_order(pages))]
-    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **shared}, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **trust}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert len(found) == len(pages)
@@ -122,7 +121,7 @@ def test_commands_parse(page, tmp_path, monkeypatch):
 
 def test_the_readme_is_short():
     text = (ROOT / "README.md").read_text()
-    assert len(text.split()) < 1_000
+    assert sum(bool(re.search(r"\w", word)) for word in text.split()) < 1_000  # the lines of tables are no words
     assert len(text.splitlines()) <= 140
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
@@ -22,6 +23,8 @@ from ..styles.label_spaces import SharedSpace
 from ..styles.labeling_functions import LabelingFunction, label_space
 from ..styles.scoring import label_all, score_all
 
+MOST_LENGTHS = 4
+"""Lengths of rollouts that are steered: each is a program of its own. Rollouts of rarer lengths are guided only."""
 HARDLY = 1e-6
 """The strength of steering in every other pass of verified sampling: chance may reach what steering leads away from."""
 
@@ -168,11 +171,18 @@ class TrainedSeed:
             policy, _ = self.policy(sampling, request.steps)
             return simulate(policy, self.environment, request.with_labels(padded), key=key)
         lengths, by_length = np.minimum(np.asarray(request.lengths), self.parts["policy"].horizon), []
-        for length in np.unique(lengths):
+        found, counts = np.unique(lengths, return_counts=True)
+        steered = found[np.argsort(-counts, kind="stable")[:MOST_LENGTHS]]
+        for length in steered:
             policy, followed = self.policy(sampling, int(length))
             both = request.with_labels(np.concatenate([padded, labels[:, followed]], axis=1))
             rows = np.flatnonzero(lengths == length)
             by_length.append((rows, simulate(policy, self.environment, both.rows(rows), key=key)))
+        rare = np.flatnonzero(~np.isin(lengths, steered))
+        if len(rare):
+            policy, _ = self.policy(replace(sampling, strength=0.0), request.steps)
+            asked = request.with_labels(padded).rows(rare)
+            by_length.append((rare, simulate(policy, self.environment, asked, key=key)))
         return _merge(by_length)
 
     def policy(self, sampling: Sampling | None, length: int) -> tuple[Policy, list[int]]:
@@ -195,7 +205,7 @@ class TrainedSeed:
         )
         return steered, followed
 
-    def _steers(self, sampling: Sampling | None) -> bool:
+    def _steers(self, sampling: Sampling | None) -> TypeGuard[Sampling]:
         """Whether rollouts are steered: a flow that plans whole trajectories is, if it is asked to."""
         asked = sampling is not None and sampling.strength > 0 and self.find_known is not None
         return asked and can_steer(self.parts["policy"])

@@ -49,7 +49,7 @@ def verify(
     """Rollouts of a request, each made again until it is accepted.
 
     Args:
-        roll_out: Makes the rollouts of a request; told which pass it is, it may sample another way than before.
+        roll_out: Makes the rollouts of a request; by the number of the pass it may sample another way than before.
         accept: Says which rollouts of a request are accepted.
         request: What is asked for.
         tries: The most rollouts of one request.
