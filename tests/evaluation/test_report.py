@@ -10,7 +10,7 @@ import pytest
 from conftest import count_compilations
 from evaluation_helpers import ORACLE, score
 
-from poise.evaluation.report import FEW, Report, spread
+from poise.evaluation.report import FEW, WIDEST, Report, spread
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +63,22 @@ def test_a_report_warns_of_everything_that_counts_as_wrong_or_makes_numbers_nois
 
 def test_spread_is_minimum_median_and_maximum():
     assert spread([0.3, 0.9, 0.5]) == {"min": 0.3, "median": 0.5, "max": 0.9}
+
+
+def report_of(names: list[str]) -> Report:
+    """A report of one seed in these styles."""
+    found = score(ORACLE)
+    found = replace(found, by_style=dict.fromkeys(names, found.joint))
+    about = {"styles": [{"name": name} for name in names], "base_rate": {"own": 0.2, "shuffled": 0.1}, "units": "m"}
+    return Report({"oracle": [found]}, {**about, "rollouts": 9, "test": FEW, "environment": "here"}, {})
+
+
+def test_styles_have_a_table_of_their_own_only_where_one_table_would_be_too_wide():
+    few, many = (str(report_of([f"a_style_of_number_{k}" for k in range(count)])) for count in (2, 8))
+    head = " ".join(few.splitlines()[0].split())
+    assert head.endswith("never a_style_of_number_0 a_style_of_number_1 shuffled out of range NLD KL")
+    ways, styles = many.split("\n\n")[:2]
+    assert ways.splitlines()[0].endswith("tries  never")
+    assert styles.splitlines()[0].startswith("algorithm  seed  a_style_of_number_0")
+    assert styles.splitlines()[1].startswith("oracle     0     1.000")
+    assert max(map(len, ways.splitlines() + few.split("\n\n")[0].splitlines())) <= WIDEST

@@ -8,6 +8,7 @@ import pytest
 from figure_helpers import POLE, titles
 from page_helpers import asked_of, make_run
 
+from poise.domains.base import Scene
 from poise.figures import Panel, PanelGroup, draw_panels, sample_panels
 
 
@@ -57,3 +58,19 @@ def test_panels_stand_in_the_columns_of_their_group():
     figures = [draw_panels(one, make_run().domain.scene) for one in (group, replace(group, columns=4))]
     rows = [{round(ax.get_position().y0, 3) for ax in figure.axes} for figure in figures]
     assert [len(places) for places in rows] == [2, 1]
+
+
+def test_there_is_a_map_of_reach_per_style_where_it_is_cheap_and_can_be_drawn():
+    run = make_run()
+    maps = sample_panels(run, count=5, starts=4).reach
+    assert [one.style for one in maps] == ["pace", "place"]
+    assert [len(one.feasibility.labels) for one in maps] == [12, 12]
+    assert sample_panels(run, count=5, starts=0).reach == ()
+    costly = {"environment": lambda states, actions: states}
+    for more in (costly, {"dynamics": None}, {"scene": POLE}, {"scene": Scene(columns=(0, 0))}):
+        assert sample_panels(replace(run, domain=replace(run.domain, **more)), count=5).reach == ()
+
+
+def test_panels_say_how_often_rollouts_were_tried():
+    run = make_run()
+    assert sample_panels(run, count=5).tries == run.sampling().tries > 1

@@ -10,6 +10,7 @@ from conftest import TINY, count_compilations, wander
 import poise
 from poise import Domain, PoiseError, Splits, Trajectories, labeling_function, load_run
 from poise.domains import integrator
+from poise.runs.asking import starts_outside
 from poise.runs.experiment import check_data
 
 
@@ -292,3 +293,63 @@ def test_testing_on_what_was_trained_on_is_warned_about(tmp_path):
 def test_known_dynamics_that_make_no_next_states_are_refused_in_one_line(dynamics, message):
     with pytest.raises(PoiseError, match=message):
         poise.train("rnn", wander(40), [path], domain=Domain("odd", dynamics=dynamics), settings=TINY, progress=False)
+
+
+@pytest.fixture(scope="module")
+def straight():
+    """A run of walks that all go right, in one style of the way across; it has learned to go right."""
+
+    def across(states, actions):
+        return states[-1, 0] - states[0, 0]
+
+    random = np.random.default_rng(0)
+    actions = random.uniform(0.9, 1.1, size=(200, 4, 1)) * [[1.0, 0.0]] + 0.01 * random.normal(size=(200, 4, 2))
+    states = np.concatenate([np.zeros((200, 1, 2)), actions.cumsum(axis=1)], axis=1)
+    style = labeling_function(across, name="across", classes=("left", "back", "on"), thresholds=(-5.0, 0.0))
+    training = replace(TINY.training, policy_steps=60, learning_rate=1e-2, chunk=60)
+    settings = replace(TINY, training=training, sampling=replace(TINY.sampling, tries=8))
+    return poise.train("rnn", Trajectories(states), [style], settings=settings, progress=False)
+
+
+def test_the_nearest_possible_request_is_named(straight):
+    start, near = [0.0, 0.0], {"across": "on"}
+    marked = straight.sample(4, {"across": "left"}, start=start)
+    assert not marked.metadata["accepted"].any()
+    found = straight.nearest({"across": "left"}, start=start, in_range=False)
+    assert (found.asked, found.possible) == ({"across": "left"}, near)
+    assert str(found) == "across=left is out of reach from there; across=on is possible"
+    nothing = straight.nearest({"across": "left"}, start=[900.0, 900.0])
+    assert nothing.possible is None
+    assert "every request near it" in str(nothing)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"words": {}}, "name the styles whose nearest possible classes"),
+        ({"words": {"across": "left"}, "change": ["acros"]}, "unknown style 'acros'; did you mean 'across'"),
+        ({"words": {"across": "left"}, "start": [1.0]}, "one state of 2 numbers"),
+    ],
+)
+def test_what_has_no_nearest_request_is_refused_in_one_line(straight, arguments, message):
+    with pytest.raises(PoiseError, match=message):
+        straight.nearest(**{"start": [0.0, 0.0], **arguments})
+
+
+def test_a_style_is_asked_for_in_every_class_from_the_same_starts(run):
+    found = run.reach("destination", 5)
+    assert found.labels[:, 1].tolist() == [0] * 5 + [1] * 5 + [2] * 5
+    np.testing.assert_array_equal(found.starts[:5], found.starts[10:])
+    np.testing.assert_array_equal(found.labels[:5, 0], found.labels[10:, 0])  # of the start's demonstration
+    assert found.allowed == 2
+    with pytest.raises(PoiseError, match="unknown style 'destnation'"):
+        run.reach("destnation", 5)
+
+
+def test_a_start_is_outside_only_beyond_all_starts_and_states_of_demonstrations():
+    known, nowhere = wander(20), np.zeros((2, 2))
+    last = np.asarray(known.starts).max(axis=0)
+    assert not starts_outside(last.tolist(), known, nowhere)
+    beyond = (last + np.array([0.0, 0.1])).tolist()
+    assert starts_outside(beyond, known, nowhere)
+    assert not starts_outside(beyond, known, np.stack([last, last + 1]))

@@ -198,6 +198,7 @@ def _warn(
         found.append(f"{1 - accepted.mean():.1%} were not reached and are marked accepted=False")
         if start is not None and words and not accepted.any():
             way_out = "; --start lies outside of the range of the demonstrations: choose another" if outside else ""
+            way_out += f" (the rollouts are in {arguments.out}, marked accepted=False)" if arguments.out else ""
             tries = arguments.sampling(run).tries
             raise PoiseError(
                 f"none of {len(accepted)} rollouts was accepted in {tries} tries: "

@@ -16,6 +16,8 @@ VERIFIED = (
     "verified: the same requests, rolled out again until the labeling functions agree. They are asked while sampling, "
     "so this is another question than the paper's."
 )
+WAYS = ["algorithm", "seed", "sampled", "joint", "95 %", "& in range", "yield", "C2ST", "tries", "never"]
+WIDEST = 200  # letters in a line of the table; styles have a table of their own where it would be wider
 FEW = 30  # test demonstrations below which metrics are noisy
 
 
@@ -73,7 +75,7 @@ class Report:
         if not about or about["c2st_floor"] is None:
             return None
         small = (
-            "" if about["classifier"]["rows"] >= 4_000 else f", a small one of {about['classifier']['rows']} rollouts"
+            "" if about["classifier"]["rows"] >= 4_000 else f" (a small one, of {about['classifier']['rows']} rollouts)"
         )
         return (
             f"C2ST: how often a classifier{small} tells rollouts from the demonstrations they start like; "
@@ -116,13 +118,17 @@ class Report:
     def __str__(self) -> str:
         """The report as a table, one row per seed."""
         names = [style["name"] for style in self.about["styles"]]
-        head = ["algorithm", "seed", "sampled", "joint", "95 %", "& in range", "yield", "C2ST", "tries", "never"]
-        head += [*names, "shuffled", "out of range", "NLD", "KL"]
-        rows = [head]
-        for algorithm, scores in self.algorithms.items():
-            rows += [row for score in scores for row in _rows(algorithm, score, names)]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-        lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+        scores = [(algorithm, score) for algorithm, found in self.algorithms.items() for score in found]
+        rows = [WAYS, *(row for algorithm, score in scores for row in _rows(algorithm, score))]
+        more = [_by_style(score, names) for _, score in scores]
+        head = [*names, "shuffled", "out of range", "NLD", "KL"]
+        wide = [[*row, *cells] for row, cells in zip(rows, _fill(rows, [head, *more]), strict=True)]
+        lines = _aligned(wide)
+        if max(map(len, lines)) > WIDEST:
+            narrow = [
+                [algorithm, str(score.seed), *cells] for (algorithm, score), cells in zip(scores, more, strict=True)
+            ]
+            lines = [*_aligned(rows), "", *_aligned([["algorithm", "seed", *head], *narrow])]
         base, about = self.about["base_rate"], self.about
         return "\n".join(
             [
@@ -141,18 +147,35 @@ class Report:
         )
 
 
-def _rows(algorithm: str, score: SeedScore, names: Sequence[str]) -> list[list[str]]:
+def _rows(algorithm: str, score: SeedScore) -> list[list[str]]:
     """One row for the default way of sampling, and one for each other way."""
-    first = [algorithm, str(score.seed), "one try", *_joint(score.joint, score.joint_in_range, score.realism), "1", "-"]
-    first += [f"{score.by_style[name].value:.3f}" for name in names]
-    first += [f"{score.joint_shuffled.value:.3f}", f"{score.out_of_range:.3f}", f"{score.nld:.2f}"]
-    rows = [[*first, "-" if score.kl is None else f"{score.kl:.3f}"]]
+    rows = [
+        [algorithm, str(score.seed), "one try", *_joint(score.joint, score.joint_in_range, score.realism), "1", "-"]
+    ]
     for name, way in (("unsteered", score.unsteered), ("verified", score.verified)):
         if way is not None:
-            told = [_number(way.tries, 2), _number(way.never)]
-            more = [*_joint(way.joint, way.joint_in_range, way.realism), *told]
-            rows.append(["", "", name, *more, *[""] * (len(rows[0]) - 3 - len(more))])
+            numbers = ["1" if way.tries is None else f"{way.tries:.2f}", _number(way.never)]
+            rows.append(["", "", name, *_joint(way.joint, way.joint_in_range, way.realism), *numbers])
     return rows
+
+
+def _by_style(score: SeedScore, names: Sequence[str]) -> list[str]:
+    """The cells that only the default way of sampling has."""
+    cells = [f"{score.by_style[name].value:.3f}" for name in names]
+    cells += [f"{score.joint_shuffled.value:.3f}", f"{score.out_of_range:.3f}", f"{score.nld:.2f}"]
+    return [*cells, "-" if score.kl is None else f"{score.kl:.3f}"]
+
+
+def _fill(rows: Sequence[Sequence[str]], cells: Sequence[list[str]]) -> list[list[str]]:
+    """The cells in the rows that begin with a name, empty ones in the others."""
+    left = iter(cells)
+    return [next(left) if row[0] else [""] * len(cells[0]) for row in rows]
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table as lines, every column as wide as its longest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _joint(joint: Share, in_range: float | None, realism: Realism) -> list[str]:

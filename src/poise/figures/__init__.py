@@ -11,7 +11,7 @@ from .curves import draw_curves
 from .feasibility import draw_reach, draw_reach_bars
 from .front import draw_front, draw_guidance
 from .noise import draw_noise
-from .panels import Panel, PanelGroup, RolloutPanels, draw_panels, sample_panels
+from .panels import Panel, PanelGroup, ReachMap, RolloutPanels, draw_panels, sample_panels
 from .report_page import page, write_report
 from .rollouts import Rings, draw_rollouts
 from .scores import draw_scores
@@ -19,6 +19,7 @@ from .scores import draw_scores
 __all__ = [
     "Panel",
     "PanelGroup",
+    "ReachMap",
     "Rings",
     "RolloutPanels",
     "animate",

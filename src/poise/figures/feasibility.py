@@ -30,7 +30,7 @@ from .canvas import (
     plain_text,
     set_title,
 )
-from .scenes import draw_scale, draw_scene, equal_scales, find_limits, make_scene_axes
+from .scenes import draw_scale, draw_scene, equal_scales, find_limits, has_positions, make_scene_axes
 
 FEW = 4
 """The most tries that are few."""
@@ -74,7 +74,7 @@ def draw_reach(feasibility: Feasibility, style: str, scene: Scene) -> Figure:
     asked, classes = feasibility.labels[:, names.index(style)], feasibility.styles[names.index(style)].classes
     if not (asked >= 0).any():
         raise PoiseError(f"there is nothing to draw: no request asks for a class of {style}")
-    if not has_positions(feasibility, scene):
+    if not has_positions(scene, feasibility.starts.shape[1]):
         return draw_reach_bars(feasibility, [style])
     points, levels = feasibility.starts[:, list(scene.columns)].astype(float), find_levels(feasibility)
     low, high = find_limits(points[asked >= 0], scene)
@@ -120,12 +120,6 @@ def draw_reach_bars(feasibility: Feasibility, styles: list[str] | None = None) -
     legend.set_title("Reached …; at the right, the share that was reached")
     legend.get_title().set(fontsize=SMALL, color=MUTED)
     return figure
-
-
-def has_positions(feasibility: Feasibility, scene: Scene) -> bool:
-    """Whether a start is a place in two dimensions on this scene."""
-    across, up = scene.columns
-    return across != up and scene.body is None and max(across, up) < feasibility.starts.shape[1]
 
 
 def find_levels(feasibility: Feasibility) -> Int[np.ndarray, " N"]:

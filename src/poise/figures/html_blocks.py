@@ -84,7 +84,9 @@ def percent(share: float) -> str:
 
 
 def percent_range(low: float, high: float) -> str:
-    """Two shares as a range of whole percentages."""
+    """Two shares as a range of whole percentages; of tenths where whole ones are the same."""
+    if percent(low) == percent(high):
+        return f"{tenths(low)}–{tenths(high)}\N{NO-BREAK SPACE}%"
     return f"{100 * low:.0f}–{percent(high)}"
 
 

@@ -1,4 +1,4 @@
-"""Sampled rollouts for the report: which panels are drawn, sampling them, and drawing them."""
+"""Sampled rollouts for the report: which panels and maps are drawn, sampling them, and drawing them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from ..domains.base import Scene
+from ..domains.base import Scene, Simulation
+from ..evaluation.feasibility import Feasibility
 from ..evaluation.scored import ScoredRollouts
 from ..runs.run import Run
 from ..styles.labeling_functions import LabelingFunction
 from .bodies import draw_gaits
 from .rollouts import draw_rollouts
+from .scenes import has_positions
 
 COUNT = 200  # rollouts per panel
+STARTS = 80  # starts per map of what is within reach; with three classes they need no program beside that of COUNT
 IN_ONE_GRID = 9  # the most combinations of classes of two styles that are drawn as one grid
 
 
@@ -39,9 +42,17 @@ class PanelGroup:
     """The number of panels in a row."""
 
 
+class ReachMap(NamedTuple):
+    """From where the classes of a style are within reach."""
+
+    style: str
+    feasibility: Feasibility
+    """Every start, asked for every class of the style."""
+
+
 @dataclass(frozen=True)
 class RolloutPanels:
-    """Sampled rollouts of one trained seed, in groups of panels."""
+    """Sampled rollouts of one trained seed, in groups of panels, and maps of what is within its reach."""
 
     algorithm: str
     seed: int
@@ -50,10 +61,13 @@ class RolloutPanels:
     groups: tuple[PanelGroup, ...]
     scene: Scene
     """What to draw the rollouts on."""
+    tries: int = 1
+    """The most rollouts of one request, until the labeling functions agree."""
+    reach: tuple[ReachMap, ...] = ()
 
 
-def sample_panels(run: Run, count: int = COUNT) -> RolloutPanels:
-    """Samples rollouts of a run's best seed for every class of its styles.
+def sample_panels(run: Run, count: int = COUNT, starts: int = STARTS) -> RolloutPanels:
+    """Samples rollouts of a run's best seed for every class of its styles, and finds from where each is within reach.
 
     The combinations of the classes of two styles make one group if they are few enough to be drawn as one grid.
     Otherwise each style has a group of its own, with one panel per class. There, the other styles take the label of
@@ -62,6 +76,8 @@ def sample_panels(run: Run, count: int = COUNT) -> RolloutPanels:
     Args:
         run: The trained run. Its best seed on validation demonstrations is sampled.
         count: The number of rollouts in each panel.
+        starts: The number of starts in each map; 0 for no maps. Each start is asked for every class, so there are maps
+            only where rollouts are simulated in known dynamics, and only where a start is a place in the plane.
 
     Returns:
         The panels, for `write_report` or `draw_panels`.
@@ -76,7 +92,17 @@ def sample_panels(run: Run, count: int = COUNT) -> RolloutPanels:
         count=count,
         groups=tuple(groups),
         scene=run.domain.scene,
+        tries=run.sampling().tries,
+        reach=_find_reach(run, starts),
     )
+
+
+def _find_reach(run: Run, starts: int) -> tuple[ReachMap, ...]:
+    """One map per style, where that is cheap and can be drawn."""
+    places = has_positions(run.domain.scene, run.starts.states.shape[-1])
+    if not starts or not places or run.domain.simulation is not Simulation.KNOWN_DYNAMICS:
+        return ()
+    return tuple(ReachMap(style.name, run.reach(style.name, starts)) for style in run.styles)
 
 
 def draw_panels(group: PanelGroup, scene: Scene) -> Figure:

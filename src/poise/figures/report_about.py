@@ -27,6 +27,15 @@ OUT_OF_RANGE = (
     "number of the state is below or above everything that the test demonstrations contain. It does not matter whether "
     "the rollout shows the styles."
 )
+REALISM = (
+    "A rollout is off support if some stretch of it is farther from all training demonstrations than 99 % of held-out "
+    "demonstrations ever are. Yield is the share of rollouts that show all styles and stay on the support. C2ST is the "
+    "accuracy of a classifier that tells rollouts from the test demonstrations they start like: 50 % if it cannot."
+)
+FEASIBLE = (
+    "A request is called feasible if verified sampling reached it. A second pass, with other randomness, says what "
+    "that is worth."
+)
 INTERVALS = "95 % intervals by Wilson's formula, for the number of distinct starts. Each seed has its own dot."
 LEARNED_DYNAMICS = (
     " No environment was given, so rollouts follow a network that was trained on the demonstrations. The score is that "
@@ -38,7 +47,7 @@ STOPPED = "A seed is stopped when its loss becomes NaN or infinite. It is scored
 def how_to_read(report: Report) -> str:
     """What the numbers of the report mean."""
     about = report.about
-    base = about["base_rate"]
+    base, scores = about["base_rate"], [score for found in report.algorithms.values() for score in found]
     learned = about["simulation"] == Simulation.LEARNED_DYNAMICS.value
     lines = {
         "Style-consistency": STYLE_CONSISTENCY,
@@ -48,6 +57,8 @@ def how_to_read(report: Report) -> str:
         f"nearest, shows the own labels in {percent(base['own'])} of cases. A demonstration drawn at random shows "
         f"shuffled labels in {percent(base['shuffled'])} of cases.",
         "Out of range": OUT_OF_RANGE,
+        **({"Realism": REALISM} if about.get("realism") else {}),
+        **({"Feasible": FEASIBLE} if any(score.shuffled_verified for score in scores) else {}),
         "Intervals": INTERVALS,
         "NLD per step": "Negative log-density of the actions of test demonstrations, divided by the number of steps, "
         f"in these units: {about['units']}. For a policy with an embedding it is the reconstruction term alone, and "
@@ -56,7 +67,7 @@ def how_to_read(report: Report) -> str:
     }
     if words := report.dynamics():
         lines["Learned dynamics"] = words
-    if any(score.stopped for scores in report.algorithms.values() for score in scores):
+    if any(score.stopped for score in scores):
         lines["Stopped seeds"] = STOPPED
     return f"<h2>How to read this</h2>\n{definitions(lines)}"
 

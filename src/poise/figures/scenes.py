@@ -21,6 +21,11 @@ def against_time(scene: Scene) -> bool:
     return scene.columns[0] == scene.columns[1]
 
 
+def has_positions(scene: Scene, size: int) -> bool:
+    """Whether a state of so many numbers is a place in two dimensions on this scene."""
+    return not against_time(scene) and scene.body is None and max(scene.columns) < size
+
+
 def find_limits(points: Float[np.ndarray, "N 2"], scene: Scene, beyond: float = BEYOND) -> tuple[Point, Point]:
     """The corners that all panels share: those of the scene and a little around it, or what holds every point.
 

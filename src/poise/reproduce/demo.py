@@ -1,4 +1,4 @@
-"""The demos: ctvae and ctvae-style, trained and compared on two cores in minutes."""
+"""The demos: a few algorithms, trained and compared on two cores in minutes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ..errors import PoiseError, unknown
 from ..evaluation.report import Report
 from ..figures.bodies import draw_gaits, first_gait, save_animation
 from ..figures.canvas import save
-from ..figures.panels import sample_panels
+from ..figures.html_blocks import listed
+from ..figures.panels import RolloutPanels, sample_panels
 from ..figures.report_page import write_report
 from ..runs.experiment import Experiment
 from ..runs.prepare import prepare_all
@@ -22,7 +23,13 @@ from ..runs.run import Run
 from ..runs.train import train_prepared
 from ..system import provenance
 
-COMPARED = ("ctvae", "ctvae-style")
+COMPARED = ("ctvae", "ctvae-style", "flow")
+"""The algorithms that are compared; the last one is sampled."""
+IN_WORDS = {
+    "ctvae": "conditioned on labels",
+    "ctvae-style": "with the style loss",
+    "flow": "which plans whole trajectories and is steered by the labeling functions",
+}
 GAITS = 100  # rollouts counted for each gait that is drawn
 
 
@@ -39,12 +46,14 @@ class Demo:
     """The demonstrations, in words."""
     sample_options: str
     """Options of `poise sample` that request a style."""
+    algorithms: tuple[str, ...] = COMPARED
+    """The algorithms that are compared; the last one is sampled."""
     draw: Callable[[Run, Path], list[Path]] | None = None
     """Draws figures in addition to the report and returns their paths."""
 
 
 def run_demo(out: Path | None = None, seeds: int | None = None, name: str = "basketball") -> Report:
-    """Trains both algorithms, evaluates them on test demonstrations and writes the report.
+    """Trains the algorithms, evaluates them on test demonstrations and writes the report.
 
     Args:
         out: The folder to write to; the demo's own by default.
@@ -59,21 +68,22 @@ def run_demo(out: Path | None = None, seeds: int | None = None, name: str = "bas
     demo = DEMOS[name]
     out = out or Path(demo.folder)
     print(f"Poise demo: {demo.title}")
-    print(f"Training ctvae (conditioned on labels) and ctvae-style (with the style loss) on {demo.data}.\n")
-    runs = _train(demo.experiment if seeds is None else replace(demo.experiment, seeds=seeds), out)
+    print(f"Training {listed([f'{name} ({IN_WORDS[name]})' for name in demo.algorithms])} on {demo.data}.\n")
+    runs = _train(demo, seeds, out)
     report = _evaluate(runs)
-    write_report(out, report, runs, [sample_panels(run) for run in runs])
+    write_report(out, report, runs, _sample(runs))
     print(f"\n{report}\n")
     for path in demo.draw(runs[-1], out) if demo.draw else ():
         print(f"wrote {path}")
     print(f"The report: {out / 'report.html'} (numbers: {out / 'report.json'})")
-    print(f"Request a style: poise sample {out / 'ctvae-style'} {demo.sample_options} --picture dial.png")
+    print(f"Request a style: poise sample {out / demo.algorithms[-1]} {demo.sample_options} --picture dial.png")
     return report
 
 
-def _train(experiment: Experiment, out: Path) -> list[Run]:
+def _train(demo: Demo, seeds: int | None, out: Path) -> list[Run]:
     """Trains the algorithms that are compared, each in a folder of its own."""
-    ready = prepare_all([replace(experiment, algorithm=algorithm) for algorithm in COMPARED])
+    experiment = demo.experiment if seeds is None else replace(demo.experiment, seeds=seeds)
+    ready = prepare_all([replace(experiment, algorithm=algorithm) for algorithm in demo.algorithms])
     try:  # one call per algorithm, so that each run has its own seconds
         return [train_prepared([one], [out / one.experiment.algorithm])[0] for one in ready]
     except PoiseError as error:
@@ -83,9 +93,14 @@ def _train(experiment: Experiment, out: Path) -> list[Run]:
 def _evaluate(runs: list[Run]) -> Report:
     """One report on all runs."""
     reports = [run.evaluate() for run in runs]
-    scores = {name: report.algorithms[name] for name, report in zip(COMPARED, reports, strict=True)}
+    scores = {name: seeds for report in reports for name, seeds in report.algorithms.items()}
     seconds = sum(report.provenance["seconds"] for report in reports)
     return Report(scores, reports[-1].about, provenance.provenance(seconds))
+
+
+def _sample(runs: list[Run]) -> list[RolloutPanels]:
+    """Rollouts of every algorithm, and maps of what is within reach of the last one."""
+    return [*(sample_panels(run, starts=0) for run in runs[:-1]), sample_panels(runs[-1])]
 
 
 def _draw_gaits(run: Run, out: Path) -> list[Path]:
@@ -120,6 +135,7 @@ DEMOS = {
         title="a runner whose speed and front foot height you choose.",
         data="demonstrations of the Cheetah, in MuJoCo",
         sample_options="--style speed=fast --style front_foot_height=high",
+        algorithms=("ctvae", "ctvae-style"),
         draw=_draw_gaits,
     ),
 }

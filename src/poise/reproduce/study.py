@@ -195,6 +195,7 @@ def _cell_result(cell: Cell, prepared: Prepared, report: Report, runs: int) -> d
         "seeds": scores,
         "styles": report.about["styles"],
         "base_rate": report.about["base_rate"],
+        "realism": report.about["realism"],
         "disagreement": _disagreement(prepared),
         "train": len(prepared.splits.train),
         "test": report.about["test"],
