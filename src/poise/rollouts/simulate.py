@@ -24,7 +24,7 @@ from ..data.trajectories import Array, Trajectories, Transition
 from ..domains.base import Domain, integrator, is_traced
 from ..domains.loop import closed_loop
 from ..errors import PoiseError
-from ..models import RNN, TVAE, Dynamics, KnownDynamics, Policy
+from ..models import RNN, TVAE, Dynamics, Flow, KnownDynamics, Policy
 from ..models.kernels import rollout as rollout_kernel
 from ..models.scan import scan
 from .requests import Request
@@ -51,9 +51,15 @@ def imagine(policy: Policy, dynamics: Dynamics, request: Request, *, key: PRNGKe
     else:
         first = _decay(starts, dynamics.gradient_decay)
         given = (policy, context, dynamics), (first, memory), (noise, pushes)
-        states, actions = (x.reshape(-1, *x.shape[2:])[:steps] for x in scan(_follow, *given)[1])
+        made = _scan_plain(*given) if isinstance(policy, Flow) else scan(_follow, *given)[1]
+        states, actions = (x.reshape(-1, *x.shape[2:])[:steps] for x in made)
     states = jnp.concatenate([starts[None], states])
     return Trajectories.unchecked(jnp.swapaxes(states, 0, 1), jnp.swapaxes(actions, 0, 1), jnp.asarray(request.lengths))
+
+
+def _scan_plain(parts: tuple[Policy, Any, Dynamics], carry: tuple[Array, Any], noise: tuple[Array, Array]):
+    """What `_follow` returns of each proposal; a flow has a loop inside, which uses its weights many times."""
+    return jax.lax.scan(lambda carry, noise: _follow(parts, carry, noise), carry, noise)[1]
 
 
 def _has_kernel(policy: Policy, dynamics: Dynamics) -> TypeGuard[TVAE | RNN]:
