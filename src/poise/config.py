@@ -289,7 +289,7 @@ PRESETS: dict[str, Settings] = {
         network=Network(hidden=64, layers=(64, 64), flow=FlowNetwork(width=256, blocks=4)),
         training=Training(
             policy_steps=2_500,
-            flow_steps=2_500,
+            flow_steps=1_500,
             style_steps=500,
             labeler_steps=2_500,
             dynamics_steps=2_500,

@@ -12,11 +12,11 @@ from poise.reproduce.paper import CONSISTENCY
 
 @pytest.mark.parametrize("name", CONSISTENCY)
 def test_a_table_has_the_papers_rows_and_columns(name):
-    ours = {(algorithm, column) for algorithm, column, _ in TABLES[name].cells()}
+    ours = {(algorithm, column) for algorithm, column, _ in TABLES[name].cells() if algorithm != "flow"}
     assert ours == {(algorithm, column) for algorithm, row in CONSISTENCY[name].items() for column in row}
 
 
-@pytest.mark.parametrize(("domain", "count", "programs"), [("basketball", 101, 10), ("cheetah", 46, 8)])
+@pytest.mark.parametrize(("domain", "count", "programs"), [("basketball", 118, 11), ("cheetah", 46, 8)])
 def test_cells_have_names_of_their_own_and_few_programs_train_them(domain, count, programs):
     cells = {cell for table in of_domain(domain).values() for _, _, cell in table.cells()}
     assert len({cell.name for cell in cells}) == len(cells) == count

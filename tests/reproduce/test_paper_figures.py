@@ -66,6 +66,7 @@ def untrained(prepared: Prepared) -> Run:
         stopped=(None,),
         best=0,
         seconds=0.0,
+        steps=splits.train.steps,
     )
 
 

@@ -41,7 +41,7 @@ def test_runs_that_were_stopped_are_not_running():
 def test_equal_runs_have_the_weights_of_the_settings_and_the_first_set_of_labels():
     per_run = PerRun.equal(2, SMALL)
     assert {name: value.tolist() for name, value in per_run.weights.items()} == {
-        name: [value] * 2 for name, value in SMALL.weights.by_name().items()
+        name: [np.float32(value)] * 2 for name, value in SMALL.weights.by_name().items()
     }
     assert per_run.label_set.tolist() == [0, 0]
     assert per_run.rollouts is None

@@ -30,6 +30,7 @@ IN_WORDS = {
     "ctvae-style": "with the style loss",
     "flow": "which plans whole trajectories and is steered by the labeling functions",
 }
+ROLLOUTS = 2_000  # per seed
 GAITS = 100  # rollouts counted for each gait that is drawn
 
 
@@ -92,7 +93,7 @@ def _train(demo: Demo, seeds: int | None, out: Path) -> list[Run]:
 
 def _evaluate(runs: list[Run]) -> Report:
     """One report on all runs."""
-    reports = [run.evaluate() for run in runs]
+    reports = [run.evaluate(rollouts=min(ROLLOUTS, run.domain.rollouts)) for run in runs]
     scores = {name: seeds for report in reports for name, seeds in report.algorithms.items()}
     seconds = sum(report.provenance["seconds"] for report in reports)
     return Report(scores, reports[-1].about, provenance.provenance(seconds))
