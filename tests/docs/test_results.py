@@ -24,7 +24,7 @@ def test_every_number_in_the_docs_comes_from_a_results_file(script):
 def test_a_changed_number_is_noticed(script):
     text = "<!-- results: demo -->\nat least 0.99\n<!-- end -->\n"
     written = script.filled(text, Path("README.md"))
-    assert "0.99" not in written
+    assert "at least" not in written
     assert "ctvae-style" in written
     assert script.filled(written, Path("README.md")) == written
 
