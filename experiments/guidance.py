@@ -37,7 +37,7 @@ def sweep(run: poise.Run, rollouts: int) -> list[dict]:
     shown = splits.validation
     rows = np.sort(np.random.default_rng(0).permutation(len(shown))[:rollouts])
     request = Request.like(shown[rows], label_all(run.styles, shown)[rows])
-    seed, sampling = run._trained(None)(0), run.sampling()
+    seed, sampling = run.trained(None)(0), run.sampling()
     points = [(guidance, way) for way in WAYS for guidance in GUIDANCE]
     found = []
     for guidance, way in points:

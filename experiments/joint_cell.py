@@ -31,7 +31,7 @@ def time_verified(study: Study) -> dict:
     """How long 100,000 verified rollouts of the flow take: with compilation, and again."""
     run = study.run(replace(CELL, algorithm="flow"))
     assert run is not None
-    test, seed, seconds = run.splits().test, run._trained(None)(0), []
+    test, seed, seconds = run.splits().test, run.trained(None)(0), []
     request = Request.like(test, label_all(run.styles, test)).rows(np.resize(np.arange(len(test)), COUNT))
     for draw in range(2):
         began = time.perf_counter()

@@ -16,11 +16,12 @@ import jax
 import numpy as np
 
 import poise
-from poise.evaluation.consistency import draw_starts
+from poise.evaluation.evaluate import draw_starts
 from poise.evaluation.realism import RolloutSet
 from poise.evaluation.scored import out_of_range
 from poise.reproduce.cells import STYLES
 from poise.rollouts.requests import FREE, Request
+from poise.runs.evaluating import find_reference
 from poise.styles.scoring import label_all
 from poise.system import provenance, storage
 
@@ -35,7 +36,7 @@ def measure(run: poise.Run, names: tuple[str, ...], classes: int, rollouts: int)
     """What each seed does for styles that it was never trained in."""
     known = poise.DOMAINS["basketball"].styles
     later = run.fit_later([known[name].with_classes(classes) for name in names])
-    test, seeds = run.splits().test, [run._trained(None, later)(i) for i in range(len(run.seeds))]
+    test, seeds = run.splits().test, [run.trained(None, later)(i) for i in range(len(run.seeds))]
     rows = draw_starts(len(test), rollouts, 0)[0]
     own = np.full((rollouts, 1), FREE, np.int32)
     request = Request.like(test[rows], np.concatenate([own, label_all(later, test)[rows]], axis=1))
@@ -46,7 +47,7 @@ def measure(run: poise.Run, names: tuple[str, ...], classes: int, rollouts: int)
         seed.score_verified(request, key, sampling, one) for seed, key, one in zip(seeds, keys, tried, strict=True)
     ]
     both = [*tried, *found]
-    reference = run._reference(test)
+    reference = find_reference(run, test)
     assert reference is not None
     real = reference.measure([RolloutSet(each.rollouts, each.joint, rows, each.finite) for each in both])
     shown = [

@@ -12,7 +12,8 @@ import numpy as np
 from poise import Network, Trajectories, labeling_function
 from poise.config import Sampling
 from poise.domains import Domain, integrator
-from poise.evaluation.consistency import SeedScore, roll_out_seed, score_seed
+from poise.evaluation.consistency import SeedScore
+from poise.evaluation.evaluate import roll_out_seed, score_seed
 from poise.evaluation.realism import Realism
 from poise.evaluation.scored import TrainedSeed
 from poise.models import Imitation, KnownDynamics, Labeler, Statistics

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from poise import Trajectories
 from poise.domains import Domain
 from poise.evaluation.base_rates import base_rates
-from poise.evaluation.consistency import draw_starts
+from poise.evaluation.evaluate import draw_starts
 from poise.evaluation.report import Report
 from poise.evaluation.scored import out_of_range, score_rollouts
 from poise.evaluation.shares import Share

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import TINY
 
-from poise import DOMAINS, PoiseError, Run, Trajectories, reproduce
+from poise import DOMAINS, PoiseError, Trajectories, reproduce
 from poise.reproduce import study
 from poise.reproduce.cells import SETUPS, STYLES, Cell
 from poise.reproduce.grid import of_domain
@@ -78,22 +78,22 @@ def test_a_cell_that_is_measured_is_not_trained_again(folder, monkeypatch):
 
 
 def test_an_interrupted_study_continues(small, tmp_path, monkeypatch):
-    evaluate, scored = Run.evaluate, []
+    evaluate, scored = study.evaluate_all, []
 
-    def interrupted(run, **more):
+    def interrupted(runs, **more):
         if scored:
             raise KeyboardInterrupt
-        scored.append(run.styles)
-        return evaluate(run, **more)
+        scored.extend(runs)
+        return evaluate(runs, **more)
 
     def again():
         reproduce.reproduce(["rnn"], quick=True, seeds=2, out=tmp_path, algorithms=("rnn", "rnn-style"), progress=False)
 
-    monkeypatch.setattr(Run, "evaluate", interrupted)
+    monkeypatch.setattr(study, "evaluate_all", interrupted)
     with pytest.raises(KeyboardInterrupt):
         again()
     assert len(list((tmp_path / "cells").iterdir())) == 1
-    monkeypatch.setattr(Run, "evaluate", lambda run, **more: scored.append(run.styles) or evaluate(run, **more))
+    monkeypatch.setattr(study, "evaluate_all", lambda runs, **more: scored.extend(runs) or evaluate(runs, **more))
     again()
     assert len(list((tmp_path / "cells").iterdir())) == len(scored) == 2
 

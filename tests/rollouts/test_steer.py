@@ -230,7 +230,7 @@ def test_what_pulls_sees_the_steps_that_have_happened_as_they_were():
 def test_rollouts_of_different_lengths_are_steered_each_by_its_own():
     """The mean over the steps of a short rollout is asked for, not that over all steps."""
     run = trained()
-    seed = run._trained(None, run.fit_later([climb]))(0)
+    seed = run.trained(None, run.fit_later([climb]))(0)
     lengths = np.asarray([3, 6] * 64, np.int32)
     labels = np.tile(np.asarray([[-1, 1]], np.int32), (128, 1))
     scored = seed.score(Request(DATA[:128].starts, labels, lengths, STEPS), KEY, STEERED)
@@ -286,3 +286,20 @@ def test_a_score_that_cannot_be_hashed_is_steered_by_as_well():
 
     style = LabelingFunction("climb", Climb(), CLIMB.classes, CLIMB.thresholds)
     assert trained().sample_scored(64, {"climb": "high"}, styles=[style], sampling=STEERED).joint.mean() > 0.9
+
+
+def test_a_score_that_wraps_is_led_the_shorter_way_round():
+    def heading(states, actions):
+        return jnp.arctan2(actions[:, 1].mean(), actions[:, 0].mean())
+
+    back = LabelingFunction("heading", heading, ("left", "ahead", "right"), (-2.0, 2.0), wraps=(-np.pi, np.pi))
+    before = 2.9  # just beyond the end of "left", which begins at -pi: the other way round is four times as far
+    actions = np.zeros((1, STEPS, 2), np.float32) + 0.3 * np.asarray([np.cos(before), np.sin(before)], np.float32)
+    found = {}
+    for style in (back, replace(back, wraps=None)):
+        policy = steered(style)
+        plan = policy.flow.statistics.action(jnp.asarray(actions))
+        done = np.asarray(policy.flow.statistics.action.undo(jnp.asarray(finished(policy, asked(0, 1), plan))))
+        found[style.wraps is None] = float(heading(None, done[0]))
+    assert -np.pi <= found[False] < -2.9
+    assert found[True] > -2.9  # all the way through the classes in between

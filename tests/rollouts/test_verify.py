@@ -188,7 +188,7 @@ def test_shuffled_lengths_keep_their_rows():
     demonstrations = drifting(24, seed=5)
     lengths = np.asarray([3, 6] * 12, np.int32)
     request = Request(demonstrations.starts, np.full((24, 1), 2, np.int32), lengths, STEPS)
-    seed = run._trained(None)(0)
+    seed = run.trained(None)(0)
     made = seed.score_verified(request, jax.random.key(0), Sampling(guidance=1.0, steps=8, tries=4))
     np.testing.assert_array_equal(made.rollouts.lengths, lengths)
     np.testing.assert_array_equal(made.rollouts.starts, demonstrations.starts)

@@ -52,7 +52,7 @@ def destination(states, actions):
     return length(states[-1] - jnp.asarray(RIM))
 
 
-@labeling_function(classes=("left", "back", "right"), unit="rad")
+@labeling_function(classes=("left", "back", "right"), unit="rad", wraps=(-np.pi, np.pi))
 def direction(states, actions):
     """Mean direction of travel: 0 away from the baseline, positive to the right of a player who faces the rim.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,8 +151,12 @@ class Reference:
         Args:
             sets: `RolloutSet`s, or tuples (rollouts, right, rows) or (rollouts, right, rows, finite).
         """
-        marked = [_mark(RolloutSet(*each)) for each in sets]
-        return [self._measure(one, found) for one, found in zip(marked, self._two_samples(marked), strict=True)]
+        given = [RolloutSet(*each) for each in sets]
+        return [self.describe(one, found) for one, found in zip(given, self.two_samples(given), strict=True)]
+
+    def with_labels(self, labels: Int[np.ndarray, "N M"] | None) -> Reference:
+        """The same, for rollouts that are asked for the styles that these are training labels of."""
+        return replace(self, variety=self.variety.with_labels(labels))
 
     def diversity(self, rollouts: Trajectories) -> float | None:
         """The diversity of rollouts that repeat requests, by their starts and the labels in their metadata."""
@@ -186,8 +190,9 @@ class Reference:
         """Whether a two-sample test of these rows says anything."""
         return len(rows) >= LEAST_ROWS and (self.groups is None or len(np.unique(self.groups[rows])) > 1)
 
-    def _measure(self, one: RolloutSet, found: TwoSample | None) -> Realism:
-        rollouts, right, rows, finite = one
+    def describe(self, one: RolloutSet, found: TwoSample | None) -> Realism:
+        """The realism of a set of rollouts, of which this is the two-sample test."""
+        rollouts, right, rows, finite = _mark(one)
         assert finite is not None
         off = self.support.off(rollouts)
         scored = ScoredRollouts(rollouts, right[:, None], finite, finite[:, None])
@@ -205,8 +210,9 @@ class Reference:
             novelty_of_demonstrations=self.novelty_of_demonstrations,
         )
 
-    def _two_samples(self, sets: Sequence[RolloutSet]) -> list[TwoSample | None]:
+    def two_samples(self, sets: Sequence[RolloutSet]) -> list[TwoSample | None]:
         """The two-sample test of each set; None where it has too few rows."""
+        sets = [_mark(one) for one in sets]
         found: list[TwoSample | None] = [None] * len(sets)
         distinct = [np.unique(one.rows, return_index=True) for one in sets]
         for rows in {rows.tobytes(): rows for rows, _ in distinct}.values():

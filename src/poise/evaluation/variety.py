@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -24,6 +24,8 @@ class Variety:
 
     known: Trajectories
     """All training demonstrations, or a random sample of what fits into memory."""
+    rows: Int[np.ndarray, " K"]
+    """Their rows among the training demonstrations."""
     labels: Int[np.ndarray, "K M"] | None
     """Their labels."""
     statistics: Statistics
@@ -41,8 +43,13 @@ class Variety:
         numbers = train.steps * (train.states.shape[-1] + train.actions.shape[-1])
         rows = np.random.default_rng(seed).permutation(len(train))[: max(1, KNOWN_NUMBERS // numbers)]
         rows = np.sort(rows)  # a disk reads faster in order
-        known, chosen = select_rows(train, rows), None if labels is None else labels[rows]
-        return Variety(known, chosen, Statistics.of(known), Standardizer.fit(np.asarray(known.starts)))
+        known = select_rows(train, rows)
+        fitted = Variety(known, rows, None, Statistics.of(known), Standardizer.fit(np.asarray(known.starts)))
+        return fitted.with_labels(labels)
+
+    def with_labels(self, labels: Int[np.ndarray, "N M"] | None) -> Variety:
+        """The same, with other labels of all training demonstrations."""
+        return replace(self, labels=None if labels is None else labels[self.rows])
 
     def diversity(
         self,

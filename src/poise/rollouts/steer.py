@@ -30,6 +30,7 @@ FIRST_SOFTNESS = 0.5  # of thresholds while a plan is all noise, in units of a s
 SWEEPS, NUDGE = 16, 0.1  # of the last corrections, and the largest of each, in units of the actions' deviation
 MARGIN = 0.02  # that they leave to a threshold, in units of a score's deviation
 FAR = 1e9  # a bound that is none
+CLASSES = 8  # bounds are kept for a multiple of so many, so that styles of few classes share a program
 EDGE = 0.01  # softness of the edges of the range, as a share of the range
 
 
@@ -46,17 +47,21 @@ class Bounds(eqx.Module):
 
     low: Float[Array, "K classes"]
     high: Float[Array, "K classes"]
+    turn: Float[Array, " K"]
+    """What a score that wraps grows by in a whole turn; 0 for other scores."""
 
     @staticmethod
     def of(targets: Sequence[Target]) -> Bounds:
         """The bounds by the styles' thresholds."""
         most = max((len(target.style.classes) for target in targets), default=1)
-        high = np.full((len(targets), most), FAR, np.float32)
-        low = -high
+        high = np.full((len(targets), -(-most // CLASSES) * CLASSES), FAR, np.float32)
+        low, turn = -high, np.zeros(len(targets), np.float32)
         for i, target in enumerate(targets):
-            thresholds = target.style.thresholds or ()
+            thresholds, ends = target.style.thresholds or (), target.style.wraps
             low[i, 1 : len(thresholds) + 1], high[i, : len(thresholds)] = thresholds, thresholds
-        return Bounds(jnp.asarray(low), jnp.asarray(high))
+            if ends is not None:
+                low[i, 0], high[i, len(thresholds)], turn[i] = *ends, ends[1] - ends[0]
+        return Bounds(jnp.asarray(low), jnp.asarray(high), jnp.asarray(turn))
 
     def __call__(self, labels: Int[Array, "N K"]) -> tuple[Float[Array, "N K"], Float[Array, "N K"]]:
         """The bounds that labels ask for; a free label (-1) is unbounded."""
@@ -159,7 +164,7 @@ class Steered(eqx.Module):
             return _outside(states[:, 1:], low, high, jnp.maximum(EDGE * (high - low), 1e-6)).sum(axis=(1, 2))
 
         def miss(number: int, plan: Plan, softness: Array) -> Array:
-            found = self._score(number, situation, plan)
+            found = self._score(number, context, situation, plan)
             return _outside(found, context.low[:, number], context.high[:, number], softness * self.deviations[number])
 
         def differ(plan: Plan, softness: Array) -> Array:
@@ -171,10 +176,12 @@ class Steered(eqx.Module):
         each = [partial(miss, number) for number in range(len(self.scores))]
         return [leave, *each, *([] if self.labeler is None else [differ])]
 
-    def _score(self, number: int, situation: Situation, plan: Plan) -> Float[Array, " N"]:
-        """One score of each plan."""
-        score = self.scores[number]
-        return jax.vmap(lambda s, a: jnp.asarray(score(s, a), jnp.float32))(*self._leads_to(situation, plan))
+    def _score(self, number: int, context: SteeredContext, situation: Situation, plan: Plan) -> Float[Array, " N"]:
+        """One score of each plan; of a score that wraps, the turn that is nearest to what is asked for."""
+        score, turn = self.scores[number], self.bounds.turn[number]
+        found = jax.vmap(lambda s, a: jnp.asarray(score(s, a), jnp.float32))(*self._leads_to(situation, plan))
+        middle = (context.low[:, number] + context.high[:, number]) / 2
+        return found - turn * jnp.round((found - middle) / jnp.where(turn > 0, turn, 1.0))
 
     def _finish(self, context: SteeredContext, situation: Situation, plan: Plan) -> Plan:
         """The plan after small steps, score by score, to the nearest score that is asked for (Kaczmarz's method)."""
@@ -183,7 +190,7 @@ class Steered(eqx.Module):
 
         def correct(plan: Plan, number: int) -> Plan:
             def score(plan):
-                found = self._score(number, situation, plan)
+                found = self._score(number, context, situation, plan)
                 return found.sum(), found
 
             slope, found = jax.grad(score, has_aux=True)(plan)

@@ -1,9 +1,10 @@
-"""What an evaluation needs beside trained seeds: demonstrations, what realism is measured by, refusals and warnings."""
+"""Evaluating runs: their demonstrations, what realism is measured by, scores, refusals and warnings."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Int
@@ -13,13 +14,76 @@ from ..data.trajectories import Trajectories
 from ..domains import Domain
 from ..errors import PoiseError
 from ..evaluation.base_rates import base_rates
+from ..evaluation.evaluate import RunToScore, score_runs
 from ..evaluation.realism import Reference
 from ..evaluation.reconstruction import error_of_no_change
+from ..evaluation.report import Report
+from ..rollouts.requests import check_draw
+from ..styles.label_spaces import LabelSpace
 from ..styles.labeling_functions import LabelingFunction
 from ..styles.scoring import label_all
+from ..system import provenance
 from .experiment import Experiment
 from .folder import describe
-from .prepare import fingerprint, load_splits, maker_of_tests, row_digests
+from .prepare import check_sizes, fingerprint, load_splits, maker_of_tests, row_digests
+
+if TYPE_CHECKING:
+    from .run import Run
+
+
+def evaluate_all(
+    runs: Sequence[Run],
+    test: Trajectories | None = None,
+    rollouts: int | None = None,
+    draw: int = 0,
+    *,
+    name: str | None = None,
+    shared: LabelSpace | None = None,
+) -> list[Report]:
+    """A report of each of several runs of the same demonstrations; what they have in common is computed once.
+
+    Args:
+        runs: Runs that were trained and are tested on the same demonstrations.
+        test: Demonstrations to test on; those of the runs if not given.
+        rollouts: Rollouts per seed; as many as the paper has for the domain if not given.
+        draw: Seed of the rollouts' randomness.
+        name: What the reports call the test demonstrations.
+        shared: A label space to pad all parts to, so that the same compiled programs serve all runs.
+
+    Raises:
+        PoiseError: The demonstrations do not fit a run, or a labeling function has changed since training.
+    """
+    began, first = time.perf_counter(), runs[0]
+    rollouts = first.domain.rollouts if rollouts is None else rollouts
+    if rollouts < 1:
+        raise PoiseError(f"an evaluation has at least 1 rollout per seed; got {rollouts}")
+    check_draw(draw)
+    for run in runs:
+        run.check_styles()
+    test = first.splits().test if test is None else test
+    first.domain.check(test)
+    check_sizes(test, first.starts)
+    reference, asked = find_reference(first, test), []
+    for run in runs:
+        trained, known = run.trained(shared), reference and reference.with_labels(_train_labels(run))
+        seeds = [trained(i) for i in range(len(run.seeds))]
+        asked.append(RunToScore(seeds, label_all(run.styles, test), run.sampling(), known))
+    scores = score_runs(asked, test, rollouts=rollouts, draw=draw)
+    floor = None if reference is None else reference.about()
+    seconds = (time.perf_counter() - began) / len(runs)
+    reports = []
+    for run, given, found in zip(runs, asked, scores, strict=True):
+        about = describe_test(run.experiment, run.domain, run.styles, run.starts, test, given.labels)
+        about |= {"rollouts": rollouts, "realism": floor, "data": name or about["data"]}
+        by_algorithm, made_by = {run.experiment.algorithm_name: found}, provenance.provenance(run.seconds + seconds)
+        reports.append(Report(by_algorithm, about, made_by, notes_on(test, run.starts)))
+    return reports
+
+
+def _train_labels(run: Run) -> Int[np.ndarray, "N M"] | None:
+    """The labels of the training demonstrations, for measures of realism; None if those are on disk."""
+    train = run.splits().train
+    return None if train.on_disk() else label_all(run.styles, train)
 
 
 def find_splits(experiment: Experiment, domain: Domain, trained_on: str | None) -> Splits:
@@ -38,14 +102,18 @@ def find_splits(experiment: Experiment, domain: Domain, trained_on: str | None) 
     return found
 
 
-def find_reference(
-    splits: Splits, test: Trajectories, domain: Domain, styles: Sequence[LabelingFunction], split_by: str | None
-) -> Reference:
-    """What the realism of rollouts from test starts is measured by; its groups are those of the split, or games."""
-    column = test.metadata.get(split_by or "game")
+def find_reference(run: Run, test: Trajectories) -> Reference | None:
+    """What the realism of rollouts from test starts is measured by; its groups are those of the split, or games.
+
+    None if the demonstrations that were trained on are gone.
+    """
+    try:
+        splits = run.splits()
+    except PoiseError:
+        return None
+    column = test.metadata.get(run.experiment.split_by or "game")
     groups = None if column is None else np.unique(column, return_inverse=True)[1]
-    labels = None if splits.train.on_disk() else label_all(styles, splits.train)
-    return Reference.fit(Splits(splits.train, splits.validation, test), domain, labels=labels, groups=groups)
+    return Reference.fit(Splits(splits.train, splits.validation, test), run.domain, groups=groups)
 
 
 def refuse_changed(styles: Sequence[LabelingFunction], starts: Trajectories, kept: Int[np.ndarray, "N M"]) -> None:

@@ -177,7 +177,8 @@ def load_splits(experiment: Experiment, domain: Domain | None) -> Splits:
     check_sizes(test, data)
     train, *rest = split(data, (0.9, 0.05, 0.05), by=experiment.split_by)
     states, actions, lengths = (np.concatenate([getattr(part, k) for part in rest]) for k in NAMES)
-    return Splits(train, Trajectories(states, actions, lengths), test)
+    metadata = {k: np.concatenate([part.metadata[k] for part in rest]) for k in rest[0].metadata}
+    return Splits(train, Trajectories(states, actions, lengths, metadata), test)
 
 
 def maker_of_tests(experiment: Experiment, domain: Domain | None) -> Domain | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,25 +14,20 @@ from ..config import Sampling, check_sampling
 from ..data.splits import Splits
 from ..data.trajectories import Trajectories
 from ..domains import Domain
-from ..errors import PoiseError
-from ..evaluation.consistency import score_seeds
 from ..evaluation.feasibility import Feasibility
-from ..evaluation.realism import Reference
 from ..evaluation.report import Report
 from ..evaluation.scored import Known, ScoredRollouts, TrainedSeed
 from ..losses import Parts
 from ..rollouts.actor import Actor
-from ..rollouts.requests import Words, check_draw
+from ..rollouts.requests import Words
 from ..styles.label_spaces import LabelSpace, SharedSpace
 from ..styles.labeling_functions import LabelingFunction, label_space
-from ..styles.scoring import label_all
-from ..system import provenance, storage
+from ..system import storage
 from ..training.state import one_run
 from .asking import Asked, Nearest, ask, find_seed, fit_later
-from .evaluating import describe_test, find_reference, find_splits, notes_on, refuse_changed
+from .evaluating import evaluate_all, find_splits, refuse_changed
 from .experiment import Experiment
 from .folder import WEIGHTS, write_config
-from .prepare import check_sizes
 from .shapes import shapes_of_parts
 
 
@@ -121,26 +115,7 @@ class Run:
         Raises:
             PoiseError: The demonstrations do not fit the run, or a labeling function has changed since training.
         """
-        began = time.perf_counter()
-        rollouts = self.domain.rollouts if rollouts is None else rollouts
-        if rollouts < 1:
-            raise PoiseError(f"an evaluation has at least 1 rollout per seed; got {rollouts}")
-        check_draw(draw)
-        self._check_styles()
-        test = self.splits().test if test is None else test
-        self.domain.check(test)
-        check_sizes(test, self.starts)
-        labels, trained = label_all(self.styles, test), self._trained(shared)
-        reference = self._reference(test)
-        seeds = [trained(i) for i in range(len(self.seeds))]
-        sampling = self.sampling(None, None)
-        scores = score_seeds(seeds, test, labels, sampling, reference, rollouts=rollouts, draw=draw)
-        about = describe_test(self.experiment, self.domain, self.styles, self.starts, test, labels)
-        about |= {"rollouts": rollouts, "realism": None if reference is None else reference.about()}
-        about["data"] = name or about["data"]
-        seconds = self.seconds + time.perf_counter() - began
-        notes = notes_on(test, self.starts)
-        return Report({self.experiment.algorithm_name: scores}, about, provenance.provenance(seconds), notes)
+        return evaluate_all([self], test, rollouts, draw, name=name, shared=shared)[0]
 
     def sample(
         self,
@@ -191,7 +166,7 @@ class Run:
         asked = self._ask(count, words, styles, start, steps, seed, draw)
         sampling = self.sampling(sampling, tries)
         if sampling.tries > 1:
-            self._check_styles()
+            self.check_styles()
             return asked.verified(sampling, in_range).rollouts
         made = asked.trained.roll_out(asked.request, asked.key, sampling)
         return Trajectories(made.states, made.actions, made.lengths, {"labels": np.asarray(asked.request.labels)})
@@ -211,7 +186,7 @@ class Run:
         draw: int = 0,
     ) -> ScoredRollouts:
         """As `sample`, with the same arguments, and with what λ says of every rollout."""
-        self._check_styles()
+        self.check_styles()
         asked = self._ask(count, words, styles, start, steps, seed, draw)
         return asked.verified(self.sampling(sampling, tries), in_range)
 
@@ -248,7 +223,7 @@ class Run:
             >>> run.nearest({"speed": "slow"}, start=[30.0, 25.0], tries=2).asked
             {'speed': 'slow'}
         """
-        self._check_styles()
+        self.check_styles()
         asked = self._ask(1, words, styles, start, steps, seed, draw)
         return asked.nearest(words, change, self.sampling(sampling, tries), in_range)
 
@@ -261,7 +236,7 @@ class Run:
             seed: A trained seed; the best on validation demonstrations if not given.
             draw: Seed of the randomness.
         """
-        self._check_styles()
+        self.check_styles()
         asked = self._ask(count, None, (), None, None, seed, draw)
         return asked.reach(style, self.sampling())
 
@@ -291,7 +266,7 @@ class Run:
             draw: Seed of the actor's randomness.
         """
         later, steps = self.fit_later(styles), steps or self.starts.steps
-        trained = self._trained(None, later)(find_seed(self.seeds, seed, self.best))
+        trained = self.trained(None, later)(find_seed(self.seeds, seed, self.best))
         policy, followed = trained.policy(self.sampling(sampling), steps)
         return Actor(
             policy,
@@ -334,7 +309,7 @@ class Run:
     ) -> Asked:
         """What is asked for, and the seed that is asked."""
         later = self.fit_later(styles)
-        trained = self._trained(None, later)(find_seed(self.seeds, seed, self.best))
+        trained = self.trained(None, later)(find_seed(self.seeds, seed, self.best))
         return ask(trained, self.starts, self.labels_in(later), count, words, start, steps, draw)
 
     def fit_later(self, styles: Sequence[str | Callable]) -> tuple[LabelingFunction, ...]:
@@ -350,15 +325,7 @@ class Run:
         """What steering and verifying know of the demonstrations and of the trained styles."""
         return Known.of(self.styles, self.starts)
 
-    def _reference(self, test: Trajectories) -> Reference | None:
-        """What the realism of rollouts is measured by; None if the demonstrations that were trained on are gone."""
-        try:
-            splits = self.splits()
-        except PoiseError:
-            return None
-        return find_reference(splits, test, self.domain, self.styles, self.experiment.split_by)
-
-    def _trained(
+    def trained(
         self, shared: LabelSpace | None, later: Sequence[LabelingFunction] = ()
     ) -> Callable[[int], TrainedSeed]:
         """Each seed by its position, ready to be rolled out; padded to a shared label space, if one is given.
@@ -383,7 +350,7 @@ class Run:
         """The parts of a seed by its position, cut out of those of all seeds once."""
         return functools.cache(functools.partial(one_run, self.parts))
 
-    def _check_styles(self) -> None:
+    def check_styles(self) -> None:
         """Refuses a labeling function that no longer gives held-out demonstrations the labels it gave them."""
         return self._checked
 

@@ -36,9 +36,11 @@ class LabelingFunction:
             of the training demonstrations, so that all classes hold about the same number of them.
         unit: The unit of the score.
         source: Where the function is found again: the name of a domain's style, or file.py:function.
+        wraps: The ends of the range of a score that wraps, such as an angle's (-pi, pi): they are the same direction.
 
     Raises:
-        PoiseError: There are fewer than two classes, two have one name, or the thresholds do not fit the classes.
+        PoiseError: There are fewer than two classes, two have one name, the thresholds do not fit the classes, or the
+            ends of the range are not in order.
 
     Examples:
         >>> import numpy as np
@@ -57,8 +59,11 @@ class LabelingFunction:
     thresholds: tuple[float, ...] | None = None
     unit: str = ""
     source: str | None = None
+    wraps: tuple[float, float] | None = None
 
     def __post_init__(self):
+        if self.wraps is not None and not (len(self.wraps) == 2 and self.wraps[0] < self.wraps[1]):
+            raise PoiseError(f"style {self.name!r} wraps between two numbers that rise; got {list(self.wraps)}")
         for word in (self.name, self.unit, *self.classes):
             if any(ord(character) < 32 for character in word):
                 raise PoiseError(f"names, units and classes of a style are one line of text; got {word!r}")
@@ -154,6 +159,7 @@ def labeling_function(
     classes: Sequence[str] = ...,
     thresholds: Sequence[float] | None = None,
     unit: str = "",
+    wraps: tuple[float, float] | None = None,
 ) -> LabelingFunction: ...
 
 
@@ -165,6 +171,7 @@ def labeling_function(
     classes: Sequence[str] = ...,
     thresholds: Sequence[float] | None = None,
     unit: str = "",
+    wraps: tuple[float, float] | None = None,
 ) -> Callable[[Score], LabelingFunction]: ...
 
 
@@ -175,6 +182,7 @@ def labeling_function(
     classes: Sequence[str] = ("low", "medium", "high"),
     thresholds: Sequence[float] | None = None,
     unit: str = "",
+    wraps: tuple[float, float] | None = None,
 ) -> LabelingFunction | Callable[[Score], LabelingFunction]:
     """Turns a function of one trajectory into a style; a decorator, with or without arguments.
 
@@ -185,6 +193,8 @@ def labeling_function(
         thresholds: The scores that separate the classes. Default: quantiles of the training demonstrations; 0.5 for the
             classes ("no", "yes"), so that a function may return True or False.
         unit: The unit of the score.
+        wraps: The ends of the range of a score that wraps, such as an angle's (-pi, pi). Sampling is then steered the
+            shorter way round.
 
     Returns:
         A `LabelingFunction`; without a function, a decorator that returns one.
@@ -213,7 +223,7 @@ def labeling_function(
         if given is None and tuple(classes) == ("no", "yes"):
             given = (0.5,)
         own_name = name or getattr(function, "__name__", type(function).__name__)
-        return LabelingFunction(own_name, function, tuple(classes), given, unit)
+        return LabelingFunction(own_name, function, tuple(classes), given, unit, wraps=wraps)
 
     return decorate if function is None else decorate(function)
 
