@@ -203,7 +203,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "ctvae-style": Algorithm({"policy": ctvae, **MODELS}, (DYNAMICS, LABELER, IMITATE_IN_STYLE, REFINE)),
     "rnn-style": Algorithm({"policy": rnn, **MODELS}, (DYNAMICS, LABELER, IMITATE_IN_STYLE, REFINE)),
     "flow": Algorithm({"policy": flow}, (FLOW,)),
-    "flow-style": Algorithm({"policy": flow, **MODELS}, (DYNAMICS, LABELER, FLOW, FLOW_IN_STYLE)),
+    "flow-style": Algorithm({"policy": flow, **MODELS}, (FLOW, DYNAMICS, LABELER, FLOW_IN_STYLE)),
 }
 """The algorithms by name."""
 
@@ -230,6 +230,12 @@ def fit_to_domain(algorithm: Algorithm, domain: Domain) -> Algorithm:
     if domain.simulation is not Simulation.LEARNED_DYNAMICS or "dynamics" in algorithm.parts:
         return algorithm
     return Algorithm({**algorithm.parts, "dynamics": dynamics}, (DYNAMICS, *algorithm.stages))
+
+
+def begins_with(algorithm: Algorithm, other: Algorithm) -> bool:
+    """Whether the first stages of an algorithm are all those of another one, on parts that are built alike."""
+    same_parts = all(algorithm.parts.get(name) is build for name, build in other.parts.items())
+    return same_parts and algorithm.stages[: len(other.stages)] == other.stages and algorithm != other
 
 
 def register(name: str, algorithm: Algorithm) -> None:

@@ -132,7 +132,7 @@ class Training:
 
     policy_steps: int = 10_000
     """Optimiser steps of the stage that trains the policy."""
-    flow_steps: int = 20_000
+    flow_steps: int = 10_000
     """Optimiser steps of the stage that trains a flow."""
     style_steps: int = 3_000
     """Optimiser steps of the stage that trains a flow to be consistent with its labels (flow-style)."""
@@ -150,7 +150,7 @@ class Training:
     """Size of the perturbations of the copies of demonstrations that the labeler is also trained on (the paper: 0)."""
     batch: int = 128
     """Trajectories per batch."""
-    flow_batch: int = 512
+    flow_batch: int = 1_024
     """Trajectories per batch of the stage that trains a flow."""
     learning_rate: float = 1e-3
     """Adam's learning rate at the first step; it decays to zero along a cosine."""
@@ -188,10 +188,10 @@ class Sampling:
     Examples:
         >>> from poise import Sampling
         >>> Sampling(tries=1, strength=0.0).guidance
-        1.5
+        1.0
     """
 
-    guidance: float = 1.5
+    guidance: float = 1.0
     """How much the labels count: 1 is as trained, above 1 exaggerates what they change."""
     strength: float = 1.0
     """How strongly the labeling function pulls while a flow samples; 0 neither pulls nor corrects."""

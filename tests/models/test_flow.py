@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import wander
-from flow_helpers import new_flow, no_labels, rough_flow
+from flow_helpers import drifting, new_flow, no_labels, rough_flow
 
 from poise import Trajectories
 from poise.models import Flow, Policy
@@ -335,3 +335,19 @@ def test_short_plans_depend_on_the_state_alone(walks):
     one, other = (propose(flow, context, memory, x, noise) for x in (state, state + 3))
     assert np.abs(one - other).max() > 1e-2
     assert remember(flow, context, memory, state, one[:, 0]) == ()
+
+
+def test_half_precision_changes_a_velocity_and_its_gradient_by_little():
+    data = drifting(32)
+    flow = rough_flow(data)
+    situation, plan = flow._part(data, flow.space.encode(jnp.zeros((32, 1), jnp.int32)), jax.random.key(0))
+
+    def error(network, precision):
+        policy = eqx.tree_at(lambda f: f.network, flow, network)
+        return jnp.sum((policy.velocity(situation, plan, jnp.full(32, 0.5), precision) - plan) ** 2)
+
+    whole, half = (eqx.filter_value_and_grad(error)(flow.network, p) for p in (jnp.float32, jnp.bfloat16))
+    assert 0 < abs(half[0] / whole[0] - 1) < 0.02
+    for one, other in zip(*(jax.tree.leaves(each[1]) for each in (whole, half)), strict=True):
+        assert other.dtype == one.dtype == jnp.float32
+        assert float(jnp.linalg.norm(one - other)) < 0.05 * float(jnp.linalg.norm(one)) + 1e-4

@@ -18,8 +18,11 @@ from poise.algorithms import ALGORITHMS, DYNAMICS, IMITATE, REFINE, Algorithm, d
 from poise.runs import train as training
 from poise.runs import training_data
 from poise.runs.in_training import RunInTraining
+from poise.runs.prepare import prepare_all
 from poise.system import interrupts, storage
 from poise.training.fit import fit
+
+FLOWS = "flow", "flow-style"
 
 JOB = """
 import os, signal, sys
@@ -336,3 +339,26 @@ def test_settings_that_differ_are_named_one_by_one(tmp_path):
     said = r"\(settings.training.policy_steps: 4, not 9; settings.training.batch: 8, not 4\)"
     with pytest.raises(PoiseError, match=said):
         poise.train("rnn", settings=other, **given)
+
+
+def test_a_run_that_begins_with_a_trained_one_ends_as_if_it_had_trained_all_stages_itself(monkeypatch):
+    flow = replace(TINY.network.flow, width=8, blocks=1, steps=2)
+    steps = replace(TINY.training, flow_steps=2, style_steps=2, labeler_steps=2, flow_batch=4)
+    settings = replace(TINY, network=replace(TINY.network, flow=flow), training=steps)
+    data = wander(40)
+    both = [poise.Experiment(name, data, ["speed"], domain="basketball", settings=settings) for name in FLOWS]
+    first, second = prepare_all(both)
+    earlier, alone = training.train_prepared([first, second], progress=False)
+    trained = []
+    monkeypatch.setattr(training, "fit", lambda *given, **more: map(note, fit(*given, **more)))
+
+    def note(progress):
+        trained.append(progress.stage)
+        return progress
+
+    begun = training.train_prepared([second], begun=[earlier], progress=False)[0]
+    assert set(trained) == {"labeler", "style"}
+    np.testing.assert_array_equal(weights(begun), weights(alone))
+    other = prepare_all([replace(both[1], first_seed=1)])
+    with pytest.raises(PoiseError, match="is not the beginning of this 'flow-style'"):
+        training.train_prepared(other, begun=[earlier], progress=False)

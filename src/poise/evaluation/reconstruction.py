@@ -18,7 +18,7 @@ from ..models.layers import on_cpu
 from ..rollouts.steer import is_flow
 
 PIECE = 4_096  # test demonstrations at a time
-EXACT_ROWS, FEW_EXACT_ROWS = 1_024, 128  # test demonstrations whose density under a flow is computed; on a CPU
+EXACT_ROWS, FEW_EXACT_ROWS = 512, 128  # test demonstrations whose density under a flow is computed; on a CPU
 
 
 def reconstruction_metrics(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -26,7 +28,8 @@ class Block(eqx.Module):
 
     def __call__(self, x: Float[Array, "batch width"], condition: Float[Array, "batch width"]) -> Array:
         scale, shift = jnp.split(self.film(condition), 2, axis=-1)
-        return x + self.down(jax.nn.silu(self.up(_normalise(x) * (1 + scale) + shift)))
+        hidden = self.up(_normalise(x).astype(condition.dtype) * (1 + scale) + shift)
+        return x + self.down(jax.nn.silu(hidden)).astype(x.dtype)
 
 
 class VelocityNetwork(eqx.Module):
@@ -44,9 +47,12 @@ class VelocityNetwork(eqx.Module):
         self.blocks = tuple(Block(width, key=key) for key in keys)
         self.outputs = Linear(width, outputs, key=key_out, scale=0.0)
 
-    def __call__(self, x: Float[Array, "batch inputs"], condition: Float[Array, "batch condition"]) -> Array:
-        features, x = jax.nn.silu(self.condition(condition)), self.inputs(x)
-        for block in self.blocks:
+    def __call__(
+        self, x: Float[Array, "batch inputs"], condition: Float[Array, "batch condition"], precision: Any = jnp.float32
+    ) -> Array:
+        """The outputs; what the blocks add is computed in a precision, their sum always in single precision."""
+        features, x = jax.nn.silu(self.condition(condition)).astype(precision), self.inputs(x)
+        for block in jax.tree.map(lambda weight: weight.astype(precision), self.blocks):
             x = block(x, features)
         return self.outputs(_normalise(x))
 

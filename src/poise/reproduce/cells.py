@@ -17,7 +17,7 @@ BASELINES = ("ctvae", "ctvae-info", "ctvae-mi")
 
 CALIBRATED = (*BASELINES, "ctvae-style")
 
-COMPARED = (*CALIBRATED, "flow")
+COMPARED = (*CALIBRATED, "flow", "flow-style")
 
 SIGMA = 0.1
 """One σ of label noise, in standard deviations of a score; it changes about as many labels as in the paper."""

@@ -14,6 +14,7 @@ import numpy as np
 from tqdm import tqdm
 
 from .. import config
+from ..algorithms import ALGORITHMS, begins_with
 from ..config import Settings
 from ..data.splits import Splits
 from ..data.trajectories import Trajectories
@@ -152,6 +153,12 @@ class Study:
         folder = self.folder / "runs" / cell.name
         return load_run(folder) if (folder / "weights.safetensors").exists() else None
 
+    def _begun(self, cell: Cell) -> Run | None:
+        """A trained run of the same cell whose stages are the first ones of this cell's algorithm, if there is one."""
+        whole = ALGORITHMS[cell.algorithm]
+        found = (self.run(replace(cell, algorithm=name)) for name, one in ALGORITHMS.items() if begins_with(whole, one))
+        return next((run for run in found if run is not None), None)
+
     def missing(self, tables: Iterable[Table], algorithms: tuple[str, ...] = ()) -> list[list[Cell]]:
         """The cells that are not measured yet, in groups that one program trains; all algorithms if none is named."""
         wanted = {cell for table in tables for _, _, cell in table.cells()}
@@ -180,7 +187,8 @@ class Study:
         experiments = [cell.experiment(self.shared) for cell in group]
         ready = prepare_all(experiments, splits=self.splits, progress=progress)
         folders = [self.folder / "runs" / cell.name for cell in group]
-        runs = train_prepared(ready, folders, progress=progress, quiet=True)
+        begun = [self._begun(cell) for cell in group]
+        runs = train_prepared(ready, folders, begun=begun, progress=progress, quiet=True)
         space = shared_space([label_space(run.styles) for run in runs])  # one program evaluates all of them
         for first in range(0, len(group), EVALUATED_AT_ONCE):
             rows = slice(first, first + EVALUATED_AT_ONCE)

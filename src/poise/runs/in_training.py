@@ -11,6 +11,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
@@ -22,7 +23,7 @@ from ..rollouts.requests import Request
 from ..styles.label_spaces import LabelSpace, SharedSpace
 from ..styles.labeling_functions import label_space
 from ..styles.scoring import label_all
-from ..training.checkpoints import TrainingLog
+from ..training.checkpoints import Position, TrainingLog
 from ..training.stages import begin, turns
 from ..training.state import State, one_run, running, start
 from .prepare import Prepared, row_digests
@@ -35,10 +36,13 @@ DIGESTS_KEPT = 10_000  # of training demonstrations, to notice when a run is tes
 class RunInTraining:
     """One experiment in training, beside others in the same program."""
 
-    def __init__(self, number: int, prepared: Prepared, folder: Path | None):
-        self.number, self.prepared = number, prepared
+    def __init__(self, number: int, prepared: Prepared, folder: Path | None, begun: Run | None = None):
+        self.number, self.prepared, self.begun = number, prepared, begun
         self.seeds = prepared.experiment.seed_numbers
         self.log = TrainingLog.open(folder, self.seeds)
+        if begun is not None and self.log.position == Position():
+            self.log.position = Position(len(turns(begun.algorithm, prepared.settings.training)))
+            self.log.stopped, self.log.earlier = list(begun.stopped), begun.seconds
 
     @property
     def program(self) -> tuple:
@@ -83,6 +87,9 @@ class RunInTraining:
         prepared, settings = self.prepared, self.prepared.settings
         problem = Problem(self._statistics, space, settings.network, prepared.domain)
         state = start(prepared.algorithm, problem, np.asarray(self.seeds))
+        if turn is None and self.begun is not None and space == self.space:
+            stopped = jnp.asarray([-1 if where is None else 0 for where in self.begun.stopped], jnp.int32)
+            state = State({**state.parts, **self.begun.parts}, {}, state.key, state.step, stopped)
         if turn is None:
             return state
         return begin(state, turns(prepared.algorithm, settings.training), turn, settings.training)

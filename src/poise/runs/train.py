@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
+from ..algorithms import begins_with
 from ..config import Settings
 from ..data.splits import Splits
 from ..data.trajectories import Array, Trajectories
@@ -156,13 +157,16 @@ def train_prepared(
     prepared: Sequence[Prepared],
     folders: Sequence[str | Path | None] | None = None,
     *,
+    begun: Sequence[Run | None] | None = None,
     progress: bool = True,
     quiet: bool = False,
 ) -> list[Run]:
     """Trains experiments that are ready, each as if it were alone, in as few compiled programs as possible.
 
     Each has a folder of its own, or none; in a folder, a finished run is loaded and an interrupted one is resumed.
-    `quiet`: with bars of progress, but without a line for each experiment.
+    `begun`: for each a trained run of the same experiment by an algorithm whose stages are its first ones, or None.
+    They are not trained again, and the result is the same. `quiet`: with bars of progress, but without a line for each
+    experiment.
     """
     given = [
         None if folder is None else storage.make_folder(Path(folder)) for folder in folders or [None] * len(prepared)
@@ -172,7 +176,9 @@ def train_prepared(
     runs: dict[int, Run] = {}
     with contextlib.ExitStack() as stack:
         waiting: list[RunInTraining] = []
-        for number, (one, folder) in enumerate(zip(prepared, given, strict=True)):
+        for number, (one, folder, earlier) in enumerate(
+            zip(prepared, given, begun or [None] * len(given), strict=True)
+        ):
             if folder is not None:
                 stack.enter_context(storage.lock(folder))
                 write_config(folder, one.experiment, one.styles, one.domain, one.fingerprint)
@@ -181,7 +187,9 @@ def train_prepared(
                     found = load_run(folder, one.styles, one.domain, one.algorithm)
                     runs[number] = replace(found, experiment=one.experiment, _splits=one.splits)
                     continue
-            waiting.append(RunInTraining(number, one, folder))
+            if earlier is not None:
+                _check_begun(one, earlier)
+            waiting.append(RunInTraining(number, one, folder, earlier))
         groups = _group(waiting)
         for done, group in enumerate(groups, start=1):
             title = f"{done}/{len(groups)} " if len(groups) > 1 else ""
@@ -193,6 +201,18 @@ def train_prepared(
                 raise
             runs |= {one.number: run for one, run in zip(group, trained, strict=True)}
     return [runs[number] for number in range(len(prepared))]
+
+
+def _check_begun(prepared: Prepared, earlier: Run) -> None:
+    """Refuses a run that is not the beginning of an experiment: it would end as another one."""
+    same = replace(earlier.experiment, algorithm=prepared.experiment.algorithm) == prepared.experiment
+    if not (
+        same and begins_with(prepared.algorithm, earlier.algorithm) and earlier.fingerprint == prepared.fingerprint
+    ):
+        raise PoiseError(
+            f"{earlier!r} is not the beginning of this {prepared.experiment.algorithm_name!r}: "
+            "data, styles, settings and seeds must be the same, and its stages the first ones"
+        )
 
 
 def _group(runs: Sequence[RunInTraining]) -> list[list[RunInTraining]]:
