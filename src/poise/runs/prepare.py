@@ -16,7 +16,7 @@ from jaxtyping import Int
 from ..algorithms import Algorithm, Stage, find_algorithm, fit_to_domain
 from ..config import Settings
 from ..data.splits import Splits, in_memory, split
-from ..data.trajectories import NAMES, Trajectories
+from ..data.trajectories import NAMES, Trajectories, per_row
 from ..domains import DOMAINS, Domain, Simulation, integrator, plain
 from ..domains.base import is_traced
 from ..errors import PoiseError, unknown
@@ -177,7 +177,10 @@ def load_splits(experiment: Experiment, domain: Domain | None) -> Splits:
     check_sizes(test, data)
     train, *rest = split(data, (0.9, 0.05, 0.05), by=experiment.split_by)
     states, actions, lengths = (np.concatenate([getattr(part, k) for part in rest]) for k in NAMES)
-    metadata = {k: np.concatenate([part.metadata[k] for part in rest]) for k in rest[0].metadata}
+    metadata = {
+        name: np.concatenate([part.metadata[name] for part in rest]) if per_row(values, len(rest[0])) else values
+        for name, values in rest[0].metadata.items()
+    }
     return Splits(train, Trajectories(states, actions, lengths, metadata), test)
 
 
