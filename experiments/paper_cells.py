@@ -95,7 +95,7 @@ def main() -> None:
     for algorithm in given.algorithms:
         study.fill([TABLES[name] for name in given.tables], (algorithm,))
         run = study.run(JOINT) if algorithm == "flow" else None
-        if run is not None:
+        if run is not None and not (given.out / "verified.json").exists():
             began = time.perf_counter()
             found = {**time_verified(run), "train_seconds": run.seconds, "seeds": len(run.seeds)}
             found |= {"unsteered": unsteered_verified(run, study.rollouts), "tries": TRIES}
