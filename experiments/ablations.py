@@ -71,8 +71,8 @@ def _weights(**values: Any) -> Callable[[Settings], Settings]:
 
 TRAININGS = [
     Variation("default", ""),
-    *(Variation("steps", f"{n:,}", _training(flow_steps=n)) for n in (2_500, 5_000, 20_000)),
-    Variation("batch", "1,024, 5,000 steps", _training(flow_batch=1_024, flow_steps=5_000)),
+    *(Variation("steps", f"{n:,}", _training(flow_steps=n)) for n in (1_250, 2_500, 5_000, 20_000)),
+    Variation("batch", "512, 20,000 steps", _training(flow_batch=512, flow_steps=20_000)),
     *(Variation("width", f"{n:,}", _flow(width=n)) for n in (128, 256, 1_024)),
     *(Variation("blocks", f"{n}", _flow(blocks=n)) for n in (3,)),
     *(Variation("labels dropped", f"{n:g}", _flow(drop=n)) for n in (0.1, 0.9)),
