@@ -13,7 +13,7 @@ from conftest import TINY
 
 from poise import ALGORITHMS, DOMAINS, Algorithm, PoiseError, Stage, Trajectories, Weights, losses
 from poise import algorithms as table
-from poise.algorithms import DYNAMICS, Problem, find_algorithm, fit_to_domain, register
+from poise.algorithms import DYNAMICS, Problem, find_algorithm, fit_to, register
 from poise.data.batches import Batch, Data
 from poise.domains import Domain
 from poise.models import KnownDynamics, Policy, Statistics
@@ -29,7 +29,7 @@ from poise.training.state import PerRun, State, one_run, start
 BASKETBALL = DOMAINS["basketball"]
 NO_DYNAMICS = Domain("elsewhere", styles=BASKETBALL.styles)  # so that dynamics are learned, too
 REFINED = replace(TINY, training=replace(TINY.training, refine_steps=4, rounds=2))
-LEARNED = {name: fit_to_domain(algorithm, NO_DYNAMICS) for name, algorithm in ALGORITHMS.items()}
+LEARNED = {name: fit_to(algorithm, NO_DYNAMICS, ()) for name, algorithm in ALGORITHMS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -171,9 +171,22 @@ def test_known_dynamics_are_not_trained(problem, data):
 
 
 def test_dynamics_are_learned_where_nothing_else_can_take_a_step():
-    assert fit_to_domain(ALGORITHMS["ctvae"], BASKETBALL) is ALGORITHMS["ctvae"]
+    assert fit_to(ALGORITHMS["ctvae"], BASKETBALL, ()) is ALGORITHMS["ctvae"]
     assert [stage.name for stage in LEARNED["ctvae"].stages] == ["dynamics", "policy"]
     assert LEARNED["ctvae-style"] is ALGORITHMS["ctvae-style"]
+
+
+def test_a_flow_learns_a_labeler_where_a_style_has_no_gradient_to_steer_by():
+    smooth, jumpy = (replace(BASKETBALL.styles["speed"], gradient=useful) for useful in (True, False))
+    assert fit_to(ALGORITHMS["flow"], BASKETBALL, (smooth,)) is ALGORITHMS["flow"]
+    assert [stage.name for stage in fit_to(ALGORITHMS["flow"], BASKETBALL, (smooth, jumpy)).stages] == [
+        "flow",
+        "labeler",
+    ]
+    assert fit_to(ALGORITHMS["flow-style"], BASKETBALL, (jumpy,)) is ALGORITHMS["flow-style"]
+    steered = [name for name, algorithm in ALGORITHMS.items() if table.steers_in(algorithm, BASKETBALL)]
+    assert steered == ["flow", "flow-style"]
+    assert not table.steers_in(ALGORITHMS["flow"], NO_DYNAMICS)
 
 
 def test_an_unknown_algorithm_gets_a_suggestion():

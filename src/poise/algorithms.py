@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from .errors import PoiseError, unknown
 from .losses import Parts, Term
 from .models import RNN, TVAE, Adversary, Flow, KnownDynamics, Labeler, LearnedDynamics, Statistics
 from .styles.label_spaces import LabelSpace
+from .styles.labeling_functions import LabelingFunction
 from .system.imports import import_value, is_file_spec
 
 
@@ -130,6 +131,8 @@ class Algorithm:
     Args:
         parts: By name, the functions (problem, key) -> module that build the parts; one of them is "policy".
         stages: What is trained, in order. Stages have different names.
+        steered: Whether labeling functions steer the policy while it samples, so that a labeler must take the place of
+            those that have no useful gradient.
 
     Raises:
         PoiseError: Two stages have one name, a stage trains a part that is not there, or a stage alternates with one
@@ -148,6 +151,7 @@ class Algorithm:
 
     parts: dict[str, Build]
     stages: tuple[Stage, ...]
+    steered: bool = False
 
     def __post_init__(self):
         names = [stage.name for stage in self.stages]
@@ -202,8 +206,8 @@ ALGORITHMS: dict[str, Algorithm] = {
     "ctvae-mi": Algorithm({"policy": ctvae, **MODELS}, (DYNAMICS, IMITATE_INFORMED, REFINE)),
     "ctvae-style": Algorithm({"policy": ctvae, **MODELS}, (DYNAMICS, LABELER, IMITATE_IN_STYLE, REFINE)),
     "rnn-style": Algorithm({"policy": rnn, **MODELS}, (DYNAMICS, LABELER, IMITATE_IN_STYLE, REFINE)),
-    "flow": Algorithm({"policy": flow}, (FLOW,)),
-    "flow-style": Algorithm({"policy": flow, **MODELS}, (FLOW, DYNAMICS, LABELER, FLOW_IN_STYLE)),
+    "flow": Algorithm({"policy": flow}, (FLOW,), steered=True),
+    "flow-style": Algorithm({"policy": flow, **MODELS}, (FLOW, DYNAMICS, LABELER, FLOW_IN_STYLE), steered=True),
 }
 """The algorithms by name."""
 
@@ -225,11 +229,23 @@ def known_algorithm(name: str) -> Algorithm:
     return ALGORITHMS[name]
 
 
-def fit_to_domain(algorithm: Algorithm, domain: Domain) -> Algorithm:
-    """The algorithm as it is trained in a domain: where nothing else can take a step, it learns dynamics."""
-    if domain.simulation is not Simulation.LEARNED_DYNAMICS or "dynamics" in algorithm.parts:
-        return algorithm
-    return Algorithm({**algorithm.parts, "dynamics": dynamics}, (DYNAMICS, *algorithm.stages))
+def fit_to(algorithm: Algorithm, domain: Domain, styles: Sequence[LabelingFunction]) -> Algorithm:
+    """The algorithm as it is trained in a domain and in some styles.
+
+    Where nothing else can take a step it learns dynamics, and where a style has no gradient to steer by, a labeler.
+    """
+    if domain.simulation is Simulation.LEARNED_DYNAMICS and "dynamics" not in algorithm.parts:
+        parts, stages = {**algorithm.parts, "dynamics": dynamics}, (DYNAMICS, *algorithm.stages)
+        algorithm = replace(algorithm, parts=parts, stages=stages)
+    if any(style.gradient is False for style in styles) and "labeler" not in algorithm.parts:
+        parts, stages = {**algorithm.parts, "labeler": labeler}, (*algorithm.stages, LABELER)
+        algorithm = replace(algorithm, parts=parts, stages=stages)
+    return algorithm
+
+
+def steers_in(algorithm: Algorithm, domain: Domain) -> bool:
+    """Whether labeling functions steer the algorithm in a domain: only there does a plan say where it leads."""
+    return algorithm.steered and domain.dynamics is integrator
 
 
 def begins_with(algorithm: Algorithm, other: Algorithm) -> bool:

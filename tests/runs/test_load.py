@@ -3,12 +3,14 @@
 import contextlib
 import json
 
+import numpy as np
 import pytest
 from conftest import TINY, wander
 
 import poise
 from poise import PoiseError, load_run
 from poise.cli import main
+from poise.rollouts.steer import Steered
 from poise.system import trust
 
 CODE = """
@@ -162,6 +164,26 @@ def test_a_link_in_a_folder_does_not_lead_a_report_elsewhere(theirs):
     assert main(["evaluate", str(folder), "--rollouts", "8", "--styles", f"{code}:reach"]) == 0
     assert victim.read_text() == "mine"
     assert not (folder / "report.html").is_symlink()
+
+
+def test_a_flow_in_styles_with_and_without_a_gradient_comes_back_with_its_labeler(tmp_path, walks):
+    def turns(states, actions):
+        return int((np.diff(np.sign(np.asarray(actions)[:, 0])) != 0).sum())
+
+    def east(states, actions):
+        return actions[:, 0].mean()
+
+    run = poise.train("flow", walks, [turns, east], settings=TINY, out=tmp_path, progress=False)
+    back = load_run(tmp_path, [turns, east])
+    assert [style.gradient for style in back.styles] == [False, True]
+    assert sorted(back.parts) == ["labeler", "policy"]
+    asked = {"turns": "high", "east": "low"}
+    np.testing.assert_array_equal(back.sample(4, asked, tries=1).states, run.sample(4, asked, tries=1).states)
+    policy, followed = back.trained(None)(0).policy(back.sampling(), walks.steps)
+    assert followed == [1]  # the other one is steered by the labeler
+    assert isinstance(policy, Steered)
+    assert policy.labeler is not None
+    assert policy.learned == (0,)
 
 
 def test_a_domain_of_ones_own_is_never_taken_for_one_of_the_data(tmp_path):

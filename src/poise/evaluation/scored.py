@@ -18,7 +18,7 @@ from ..rollouts.requests import Request
 from ..rollouts.simulate import find_environment, simulate
 from ..rollouts.steer import Target, can_steer, guidance_of, is_flow, steer
 from ..rollouts.verify import verify
-from ..styles.gradients import useful_gradients
+from ..styles.gradients import try_gradients
 from ..styles.label_spaces import SharedSpace
 from ..styles.labeling_functions import LabelingFunction, label_space
 from ..styles.scoring import label_all, score_all
@@ -120,7 +120,8 @@ class Known:
             seen = np.asarray(starts.states)[:, 1:][np.asarray(starts.mask)]
             limits = np.stack([seen.min(axis=0), seen.max(axis=0)])
         deviations = tuple(float(row.std()) for row in score_all(styles, starts))
-        return Known(limits, deviations, tuple(useful_gradients([style.score for style in styles], starts)))
+        gradients = tuple(bool(style.gradient) for style in try_gradients(styles, starts))
+        return Known(limits, deviations, gradients)
 
     def out_of_range(self, made: Trajectories) -> Bool[np.ndarray, " N"]:
         """True for rollouts with a state outside of the range, in any dimension."""

@@ -37,6 +37,7 @@ def describe(style: LabelingFunction) -> dict[str, Any]:
         "thresholds": list(style.thresholds or ()),
         "unit": style.unit,
         "source": style.source,
+        "gradient": style.gradient,
     }
 
 
@@ -171,6 +172,7 @@ class Restore:
         """
         name, source = kept["name"], kept["source"]
         fitted = {"classes": tuple(kept["classes"]), "thresholds": tuple(kept["thresholds"]), "unit": kept["unit"]}
+        fitted["gradient"] = kept.get("gradient")
         for style in given:
             if style.name == name:
                 return replace(style, **fitted)

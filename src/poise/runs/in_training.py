@@ -49,7 +49,8 @@ class RunInTraining:
         """Equal for runs that one program can train."""
         prepared, settings = self.prepared, self.prepared.settings
         weights = tuple(settings.weights.by_name())
-        settled = prepared.experiment.algorithm, settings.network, repr(settings.training), weights
+        parts = tuple(prepared.algorithm.parts)
+        settled = prepared.experiment.algorithm, parts, settings.network, repr(settings.training), weights
         return *settled, id(prepared.splits.train), id(prepared.domain), self.log.position
 
     @property

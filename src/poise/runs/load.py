@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..algorithms import Algorithm, find_algorithm, fit_to_domain
+from ..algorithms import Algorithm, find_algorithm, fit_to
 from ..data.trajectories import Trajectories
 from ..domains import Domain, find_domain
 from ..errors import PoiseError, unknown
@@ -90,13 +90,13 @@ def _load(
         algorithm = restore.algorithm(experiment.algorithm)
     elif isinstance(algorithm, str):
         algorithm = find_algorithm(algorithm)
-    algorithm = fit_to_domain(algorithm, domain)
     given = [load_style(style, domain.styles) if isinstance(style, str) else as_style(style) for style in styles]
     names = [kept["name"] for kept in written["styles"]]
     for style in given:
         if style.name not in names:
             raise unknown("style of this run", style.name, names)
     fitted = tuple(restore.style(kept, domain, given) for kept in written["styles"])
+    algorithm = fit_to(algorithm, domain, fitted)
     steps = summary.get("steps", starts.steps)
     like = shapes_of_parts(experiment, algorithm, domain, label_space(fitted), starts, steps)
     return Run(

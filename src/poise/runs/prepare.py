@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
-from ..algorithms import Algorithm, Stage, find_algorithm, fit_to_domain
+from ..algorithms import Algorithm, Stage, find_algorithm, fit_to, steers_in
 from ..config import Settings
 from ..data.splits import Splits, in_memory, split
 from ..data.trajectories import NAMES, Trajectories, per_row
@@ -21,6 +21,7 @@ from ..domains import DOMAINS, Domain, Simulation, integrator, plain
 from ..domains.base import is_traced
 from ..errors import PoiseError, unknown
 from ..evaluation.report import FEW
+from ..styles.gradients import try_gradients
 from ..styles.labeling_functions import LabelingFunction, labeling_function, load_style
 from ..styles.scoring import classify_all, score_all
 from .experiment import MISSING_DATA, Experiment
@@ -121,7 +122,9 @@ def prepare(
     fitted = tuple(style.fit_scores(row) for style, row in zip(chosen, scores, strict=True))
     noise = tuple(experiment.noise * float(row.std()) for row in scores)
     labels = classify_all(fitted, scores, noise)
-    return Prepared(experiment, splits, domain, fit_to_domain(algorithm, domain), fitted, labels, noise)
+    if steers_in(algorithm, domain):
+        fitted = try_gradients(fitted, splits.validation)
+    return Prepared(experiment, splits, domain, fit_to(algorithm, domain, fitted), fitted, labels, noise)
 
 
 def prepare_all(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -11,12 +12,22 @@ from jaxtyping import Bool, Float
 
 from ..data.trajectories import Array, Trajectories
 from . import traced
+from .labeling_functions import LabelingFunction
 from .traced import Score
 
 ROWS = 256  # demonstrations that a gradient is tried on
 STEP = 0.25  # the change that is tried, in deviations of the score
 CLOSE = 0.5  # how near to that the score must come
 MOST = 0.7  # share of demonstrations on which it must
+
+
+def try_gradients(styles: Sequence[LabelingFunction], demonstrations: Trajectories) -> tuple[LabelingFunction, ...]:
+    """The styles, each knowing whether the gradient of its score is useful; known answers are kept."""
+    unknown = [style for style in styles if style.gradient is None]
+    if not unknown:
+        return tuple(styles)
+    found = iter(useful_gradients([style.score for style in unknown], demonstrations))
+    return tuple(style if style.gradient is not None else replace(style, gradient=next(found)) for style in styles)
 
 
 def useful_gradients(scores: Sequence[Score], demonstrations: Trajectories) -> list[bool]:

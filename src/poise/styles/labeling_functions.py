@@ -37,6 +37,7 @@ class LabelingFunction:
         unit: The unit of the score.
         source: Where the function is found again: the name of a domain's style, or file.py:function.
         wraps: The ends of the range of a score that wraps, such as an angle's (-pi, pi): they are the same direction.
+        gradient: Whether the score's own gradient can steer a flow; None if that was not tried out.
 
     Raises:
         PoiseError: There are fewer than two classes, two have one name, the thresholds do not fit the classes, or the
@@ -60,6 +61,7 @@ class LabelingFunction:
     unit: str = ""
     source: str | None = None
     wraps: tuple[float, float] | None = None
+    gradient: bool | None = None
 
     def __post_init__(self):
         if self.wraps is not None and not (len(self.wraps) == 2 and self.wraps[0] < self.wraps[1]):
