@@ -34,8 +34,9 @@ ROOMS = [
 ]
 """Packages and modules; each imports only from those before it."""
 
-CYCLES = {("data.trajectories", "data.writer")}
-"""Imports inside a function that close a circle: `Trajectories.save` writes with `Writer`, which takes trajectories."""
+CYCLES = {("data.trajectories", "data.writer"), ("runs.evaluating", "runs.run")}
+"""Imports inside a function, or for types alone, that close a circle: `Trajectories.save` writes with `Writer`, which
+takes trajectories, and `Run.evaluate` is `evaluate_all` of one run."""
 
 
 def name_of(path: Path) -> str:

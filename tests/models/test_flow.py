@@ -152,7 +152,7 @@ def test_each_style_is_left_free_on_its_own_in_a_share_of_rows(dropped, walks):
 
 def test_a_run_in_a_shared_label_space_trains_as_if_it_were_alone(walks):
     own, shared = (3, 2, 3), (2, 2, 3, 4, 3)
-    space = SharedSpace(*(LabelSpace(tuple(map(Categories, kinds))) for kinds in (own, shared)))
+    space = SharedSpace(LabelSpace(tuple(map(Categories, own))), LabelSpace(tuple(map(Categories, shared))))
     alone, like = rough_flow(walks, own), rough_flow(walks, shared)
     padded = space.pad(alone, like)
     labels = np.random.default_rng(0).integers(0, 2, (60, 3)).astype(np.int32)

@@ -4,19 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from poise import Experiment, PoiseError
-from poise.reproduce.cells import SETUPS, Cell, program_of
+from poise import ALGORITHMS, DOMAINS, Experiment, PoiseError
+from poise.reproduce.cells import SETUPS, Cell, experiment_of_all, program_of
 from poise.reproduce.grid import TABLES, find_tables, of_domain
 from poise.reproduce.paper import CONSISTENCY
+from poise.runs.prepare import load_styles
 
 
 @pytest.mark.parametrize("name", CONSISTENCY)
 def test_a_table_has_the_papers_rows_and_columns(name):
-    ours = {(algorithm, column) for algorithm, column, _ in TABLES[name].cells() if algorithm != "flow"}
+    ours = {(algorithm, column) for algorithm, column, _ in TABLES[name].cells() if not ALGORITHMS[algorithm].steered}
     assert ours == {(algorithm, column) for algorithm, row in CONSISTENCY[name].items() for column in row}
 
 
-@pytest.mark.parametrize(("domain", "count", "programs"), [("basketball", 118, 11), ("cheetah", 46, 8)])
+@pytest.mark.parametrize(("domain", "count", "programs"), [("basketball", 135, 12), ("cheetah", 46, 8)])
 def test_cells_have_names_of_their_own_and_few_programs_train_them(domain, count, programs):
     cells = {cell for table in of_domain(domain).values() for _, _, cell in table.cells()}
     assert len({cell.name for cell in cells}) == len(cells) == count
@@ -26,6 +27,17 @@ def test_cells_have_names_of_their_own_and_few_programs_train_them(domain, count
 def test_cells_that_tables_share_are_trained_once():
     assert TABLES["single-styles"].columns["destination"] == TABLES["destination"].columns["3"]
     assert TABLES["noise"].columns["speed 0"] == TABLES["single-styles"].columns["speed"]
+
+
+def test_one_experiment_holds_the_styles_of_all_cells_under_names_of_their_own():
+    known = DOMAINS["basketball"].styles
+    cells = [Cell("flow", ("speed", "curvature")), Cell("flow", ("speed",), classes=8), Cell("flow", ("speed",))]
+    found = experiment_of_all(cells, Experiment(settings=SETUPS["basketball"].settings), known).styles
+    assert [(style.name, style.kind.size) for style in load_styles(found or (), DOMAINS["basketball"], None)] == [
+        ("curvature-3", 3),
+        ("speed-3", 3),
+        ("speed-8", 8),
+    ]
 
 
 def test_a_cell_changes_what_its_name_says():

@@ -10,7 +10,7 @@ from conftest import TINY
 from poise import DOMAINS, PoiseError, Trajectories, reproduce
 from poise.reproduce import study
 from poise.reproduce.cells import SETUPS, STYLES, Cell
-from poise.reproduce.grid import of_domain
+from poise.reproduce.grid import Table, of_domain
 from poise.reproduce.study import Study
 from poise.runs import prepare
 
@@ -118,6 +118,24 @@ def test_missing_cells_are_grouped_by_program(small, tmp_path):
     groups = Study.open(tmp_path, quick=True).missing(of_domain("basketball").values())
     assert len(groups) == 12
     assert sorted(len(group) for group in groups) == [1, 1, 1, 1, 1, 5, 17, 17, 17, 17, 17, 40]
+
+
+def test_one_flow_answers_for_all_cells_and_another_begins_where_it_ends(small, tmp_path):
+    table = Table("", {"speed": Cell("", ("speed",)), "2x6": Cell("", ("destination", "displacement"), 6)}, ("flow",))
+    opened = Study.open(tmp_path, quick=True, seeds=1)
+    opened.fill([table], progress=False)
+    opened.fill([replace(table, algorithms=("flow-style",))], progress=False)
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"flow", "flow-style"}
+    for name, styles in (("flow-speed-3", ["speed"]), ("flow-destination+displacement-6", STYLES[1:3])):
+        kept = opened.results()[name]
+        assert list(kept["seeds"][0]["by_style"]) == list(styles)
+        assert {"speed-3", "curvature-4", "displacement-8"} < {style["name"] for style in kept["trained_in"]}
+    cell = table.columns["2x6"]
+    run = opened.run(replace(cell, algorithm="flow"))
+    assert run is not None
+    assert [(style.name, len(style.classes)) for style in run.styles] == [("destination", 6), ("displacement", 6)]
+    lines = (tmp_path / "runs" / "flow-style" / "metrics.jsonl").read_text().splitlines()
+    assert {json.loads(line)["stage"] for line in lines} == {"labeler", "style"}  # its flow is not trained again
 
 
 def test_tables_show_what_was_measured_next_to_what_the_paper_prints(folder):

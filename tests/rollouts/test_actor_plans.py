@@ -69,7 +69,7 @@ def test_an_undisturbed_actor_does_what_a_rollout_with_the_same_noise_does(sampl
     made, _ = play(actor, STARTS[:64], STEPS)
     player: Any = actor._player
     policy = actor._policy
-    context, memory = policy.begin(jnp.asarray(actor.labels[:, actor._order]), jnp.full(64, STEPS), jax.random.key(0))
+    context, memory = policy.begin(jnp.asarray(actor._arrange(actor.labels)), jnp.full(64, STEPS), jax.random.key(0))
     plan = jax.jit(lambda *given: policy.propose(context, memory, *given))(jnp.asarray(STARTS[:64]), drawn[0])
     assert player.at.taken == STEPS
     np.testing.assert_allclose(made.actions, plan, atol=1e-4)

@@ -56,12 +56,15 @@ class Evaluate(RunArguments):
 
     data: Path | None = None
     """Other demonstrations (.npz) to test on; the run's own test demonstrations if not given."""
+    only: tuple[str, ...] = ()
+    """For flows, the styles that are asked for; the others are left free. All if not given."""
     rollouts: int | None = None
     """Rollouts per seed; as many as the paper has for the domain (4,000, or 500 of the Cheetah) if not given."""
     draw: int = 0
     """Seed of the rollouts' randomness."""
     out: Path | None = None
-    """Folder of report.json and report.html; the run folder, or a folder in it for other data, if not given."""
+    """Folder of report.json and report.html; the run folder, or a folder in it for other data or some styles only, if
+    not given."""
     json: bool = False
     """Prints the report as JSON instead of a table."""
 
@@ -127,10 +130,14 @@ def evaluate(arguments: Evaluate) -> None:
     if arguments.rollouts is not None and arguments.rollouts < 1:
         raise PoiseError(f"--rollouts is at least 1; got {arguments.rollouts}")
     run = arguments.load()
+    if arguments.only:
+        run = run.only(arguments.only)
     test = None if arguments.data is None else in_memory(Trajectories.load(arguments.data))
     report = run.evaluate(test, arguments.rollouts, arguments.draw, arguments.data and arguments.data.name)
     show(report, arguments.json)
-    folder = arguments.out or (arguments.run / f"on-{arguments.data.stem}" if arguments.data else arguments.run)
+    apart = [f"on-{arguments.data.stem}"] if arguments.data else []
+    apart += ["only-" + "-".join(arguments.only)] if arguments.only else []
+    folder = arguments.out or arguments.run.joinpath(*apart)
     write_report(folder, report, [run], (sample_panels(one) for one in [run]))  # the numbers are written first
     if not arguments.json:
         print(f"\nreport: {folder / 'report.html'}, {folder / 'report.json'}")

@@ -166,25 +166,29 @@ class TrainedSeed:
 
         A flow is steered and guided as `sampling` says; without one, policies are sampled as they were trained.
         """
-        labels, own = np.asarray(request.labels), len(self.space.own.kinds)
-        padded = self.space.pad_labels(labels[:, :own])
+        labels = np.asarray(request.labels)
+        unsteered = request.with_labels(self.arrange(labels))
         if not self._steers(sampling):
             policy, _ = self.policy(sampling, request.steps)
-            return simulate(policy, self.environment, request.with_labels(padded), key=key)
+            return simulate(policy, self.environment, unsteered, key=key)
         lengths, by_length = np.minimum(np.asarray(request.lengths), self.parts["policy"].horizon), []
         found, counts = np.unique(lengths, return_counts=True)
         steered = found[np.argsort(-counts, kind="stable")[:MOST_LENGTHS]]
         for length in steered:
             policy, followed = self.policy(sampling, int(length))
-            both = request.with_labels(np.concatenate([padded, labels[:, followed]], axis=1))
+            both = request.with_labels(self.arrange(labels, followed))
             rows = np.flatnonzero(lengths == length)
             by_length.append((rows, simulate(policy, self.environment, both.rows(rows), key=key)))
         rare = np.flatnonzero(~np.isin(lengths, steered))
         if len(rare):
             policy, _ = self.policy(replace(sampling, strength=0.0), request.steps)
-            asked = request.with_labels(padded).rows(rare)
-            by_length.append((rare, simulate(policy, self.environment, asked, key=key)))
+            by_length.append((rare, simulate(policy, self.environment, unsteered.rows(rare), key=key)))
         return _merge(by_length)
+
+    def arrange(self, labels: Int[np.ndarray, "N M"], followed: Sequence[int] = ()) -> Int[np.ndarray, "N both"]:
+        """The labels as a policy reads them: those that it knows, then those of the styles that steer it."""
+        padded = self.space.pad_labels(labels[:, : len(self.space.own.kinds)])
+        return np.concatenate([padded, labels[:, list(followed)]], axis=1)
 
     def policy(self, sampling: Sampling | None, length: int) -> tuple[Policy, list[int]]:
         """The policy for rollouts of a length, as it is sampled; and the styles whose labels follow its own labels."""

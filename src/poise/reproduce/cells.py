@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..config import PRESETS, Settings, Training
 from ..runs.experiment import Experiment
+from ..styles.labeling_functions import LabelingFunction
 
 STYLES = ("speed", "destination", "displacement", "direction", "curvature")
 """The styles of basketball, in the order in which joint styles take them. The paper does not say which ones it took."""
@@ -125,6 +127,24 @@ class Cell:
         if not self.refined:
             training = replace(training, refine_steps=0)
         return training
+
+
+def name_among(style: str, classes: int) -> str:
+    """What a style is called in a run that has it in several numbers of classes."""
+    return f"{style}-{classes}"
+
+
+def experiment_of_all(cells: Sequence[Cell], shared: Experiment, known: dict[str, LabelingFunction]) -> Experiment:
+    """One experiment in the styles of all of these cells, for an algorithm that can leave styles free.
+
+    `known` are the domain's styles by name.
+    """
+    kinds = sorted({(style, cell.classes) for cell in cells for style in cell.styles})
+    styles = tuple(
+        replace(known[style].with_classes(classes), name=name_among(style, classes), source=style)
+        for style, classes in kinds
+    )
+    return replace(cells[0].experiment(shared), styles=styles, classes=None)
 
 
 PROGRAM = ("algorithm", "dynamics", "plain", "longer", "refined")

@@ -23,6 +23,7 @@ from ..errors import PoiseError
 from ..evaluation.report import Report
 from ..runs.evaluating import evaluate_all
 from ..runs.experiment import Experiment
+from ..runs.folder import describe
 from ..runs.load import load_run
 from ..runs.prepare import Prepared, fingerprint, load_splits, prepare_all
 from ..runs.run import Run
@@ -32,8 +33,8 @@ from ..styles.labeling_functions import label_space
 from ..styles.scoring import label_all
 from ..system import provenance, storage
 from ..system.storage import make_folder
-from .cells import SETUPS, Cell, program_of
-from .grid import Table
+from .cells import SETUPS, Cell, experiment_of_all, name_among, program_of
+from .grid import Table, of_domain
 
 FORMAT = 1
 EVALUATED_AT_ONCE = 9  # cells: their measures of realism share what they can, and are saved together
@@ -150,14 +151,21 @@ class Study:
 
     def run(self, cell: Cell) -> Run | None:
         """The trained run of a cell, or None."""
-        folder = self.folder / "runs" / cell.name
-        return load_run(folder) if (folder / "weights.safetensors").exists() else None
+        folder = self._run_folder(cell)
+        if not (folder / "weights.safetensors").exists():
+            return None
+        found = load_run(folder)
+        return _dialled_as(found, cell) if _answers_all(cell) else found
+
+    def _run_folder(self, cell: Cell) -> Path:
+        return self.folder / "runs" / (cell.algorithm if _answers_all(cell) else cell.name)
 
     def _begun(self, cell: Cell) -> Run | None:
         """A trained run of the same cell whose stages are the first ones of this cell's algorithm, if there is one."""
         whole = ALGORITHMS[cell.algorithm]
-        found = (self.run(replace(cell, algorithm=name)) for name, one in ALGORITHMS.items() if begins_with(whole, one))
-        return next((run for run in found if run is not None), None)
+        others = [replace(cell, algorithm=name) for name, one in ALGORITHMS.items() if begins_with(whole, one)]
+        folders = [folder for folder in map(self._run_folder, others) if (folder / "weights.safetensors").exists()]
+        return load_run(folders[0]) if folders else None
 
     def missing(self, tables: Iterable[Table], algorithms: tuple[str, ...] = ()) -> list[list[Cell]]:
         """The cells that are not measured yet, in groups that one program trains; all algorithms if none is named."""
@@ -184,17 +192,37 @@ class Study:
 
     def _measure(self, group: list[Cell], progress: bool) -> Iterator[tuple[Cell, dict[str, Any]]]:
         """Trains the cells of one program and yields each with what was measured."""
-        experiments = [cell.experiment(self.shared) for cell in group]
-        ready = prepare_all(experiments, splits=self.splits, progress=progress)
-        folders = [self.folder / "runs" / cell.name for cell in group]
-        begun = [self._begun(cell) for cell in group]
+        trained = group[:1] if _answers_all(group[0]) else group
+        ready = prepare_all([self._experiment(cell) for cell in trained], splits=self.splits, progress=progress)
+        folders, begun = [self._run_folder(cell) for cell in trained], [self._begun(cell) for cell in trained]
         runs = train_prepared(ready, folders, begun=begun, progress=progress, quiet=True)
         space = shared_space([label_space(run.styles) for run in runs])  # one program evaluates all of them
+        if len(runs) < len(group):  # one run answers for all cells
+            ready, runs = ready * len(group), [_dialled_as(runs[0], cell) for cell in group]
         for first in range(0, len(group), EVALUATED_AT_ONCE):
             rows = slice(first, first + EVALUATED_AT_ONCE)
             reports = evaluate_all(runs[rows], rollouts=self.rollouts, shared=space)
             for cell, prepared, report in zip(group[rows], ready[rows], reports, strict=True):
-                yield cell, _cell_result(cell, prepared, report, len(group) * self.shared.seeds)
+                yield cell, _cell_result(cell, prepared, report, len(trained) * self.shared.seeds)
+
+    def _experiment(self, cell: Cell) -> Experiment:
+        """The experiment that is trained for a cell; where one run answers for all cells, in the styles of all."""
+        if not _answers_all(cell):
+            return cell.experiment(self.shared)
+        tables = of_domain(self.domain.name).values()
+        alike = {one for table in tables for _, _, one in table.cells() if program_of(one) == program_of(cell)}
+        return experiment_of_all(sorted(alike, key=lambda one: one.name), self.shared, self.domain.styles)
+
+
+def _answers_all(cell: Cell) -> bool:
+    """Whether one run answers for all cells of the algorithm: where it can leave styles free."""
+    return ALGORITHMS[cell.algorithm].steered
+
+
+def _dialled_as(run: Run, cell: Cell) -> Run:
+    """A run in the styles of all cells, dialled by those of one cell, which have the names of that cell."""
+    found = run.only([name_among(style, cell.classes) for style in cell.styles])
+    return replace(found, styles=tuple(replace(x, name=n) for x, n in zip(found.styles, cell.styles, strict=True)))
 
 
 def _cell_result(cell: Cell, prepared: Prepared, report: Report, runs: int) -> dict[str, Any]:
@@ -213,6 +241,7 @@ def _cell_result(cell: Cell, prepared: Prepared, report: Report, runs: int) -> d
         "test": report.about["test"],
         "steps": prepared.splits.test.steps,
         "runs_in_program": runs,
+        "trained_in": [describe(style) for style in prepared.styles] if _answers_all(cell) else None,
         **report.provenance,
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -41,7 +41,7 @@ class Actor:
         dynamics: Known dynamics, by which it notices that something pushed it, and looks ahead.
         moves: The deviation of a change of state; a push is large beside it.
         lookahead: Imagines so many plans whenever it proposes, and takes one that the labeling functions accept.
-        order: The order of a request's labels that the policy was made for; as they are if not given.
+        arrange: Turns the labels of a request into those that the policy reads; as they are if not given.
 
     Raises:
         PoiseError: A style or a class is not known, or a number is out of range.
@@ -73,7 +73,7 @@ class Actor:
         dynamics: Transition | None = None,
         moves: Float[np.ndarray, " S"] | None = None,
         lookahead: int = 1,
-        order: Sequence[int] | None = None,
+        arrange: Callable[[Int[np.ndarray, "count M"]], Int[np.ndarray, "count both"]] | None = None,
     ):
         if count is not None and count < 1:
             raise PoiseError(f"an actor plays at least one at a time; got a count of {count}")
@@ -86,7 +86,7 @@ class Actor:
         self._random, self._key = np.random.default_rng(check_draw(draw)), jax.random.key(draw)
         self._steps, self._dynamics, self._lookahead = steps, dynamics, lookahead
         self._moves = np.zeros(state_size) if moves is None else np.asarray(moves)
-        self._order = list(range(len(styles))) if order is None else list(order)
+        self._arrange = arrange or (lambda labels: labels)
         self._free = range(0 if policy.open_labels else len(styles), len(styles))
         self.reset(words or {})
         self._compile(np.zeros((self._rows, state_size), np.float32))
@@ -130,7 +130,7 @@ class Actor:
         self._player.turn(self._policy, self._begin()[0])
 
     def _begin(self) -> tuple[Any, Any]:
-        labels, lengths = jnp.asarray(self.labels[:, self._order]), jnp.full(self._rows, self._steps)
+        labels, lengths = jnp.asarray(self._arrange(self.labels)), jnp.full(self._rows, self._steps)
         return begin_of(self._policy, labels, lengths, self._embedding_key)  # the same key: the same embedding
 
     def _noise(self) -> np.ndarray:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from ..config import Sampling
 from ..data.trajectories import Trajectories
 from ..domains import Domain
-from ..errors import PoiseError
+from ..errors import PoiseError, unknown
 from ..evaluation.feasibility import (
     Feasibility,
     ask_each_class,
@@ -144,6 +144,17 @@ def fit_later(
         if style.name in names:
             raise PoiseError(f"this run was trained in a style {style.name!r}; give the other one another name")
     return tuple(style.fit(starts) for style in later)
+
+
+def find_styles(styles: Sequence[LabelingFunction], names: Sequence[str]) -> list[int]:
+    """The positions of some styles of a run by their names."""
+    if not names or len(set(names)) < len(names):
+        raise PoiseError(f"name at least one style, and each once; got {', '.join(names) or 'none'}")
+    known = [style.name for style in styles]
+    for name in names:
+        if name not in known:
+            raise unknown("style of this run", name, known)
+    return [known.index(name) for name in names]
 
 
 def find_seed(seeds: Sequence[int], seed: int | None, best: int) -> int:

@@ -14,6 +14,7 @@ from ..config import Sampling, check_sampling
 from ..data.splits import Splits
 from ..data.trajectories import Trajectories
 from ..domains import Domain
+from ..errors import PoiseError
 from ..evaluation.feasibility import Feasibility
 from ..evaluation.report import Report
 from ..evaluation.scored import Known, ScoredRollouts, TrainedSeed
@@ -24,7 +25,7 @@ from ..styles.label_spaces import LabelSpace, SharedSpace
 from ..styles.labeling_functions import LabelingFunction, label_space
 from ..system import storage
 from ..training.state import one_run
-from .asking import Asked, Nearest, ask, find_seed, fit_later
+from .asking import Asked, Nearest, ask, find_seed, find_styles, fit_later
 from .evaluating import evaluate_all, find_splits, refuse_changed
 from .experiment import Experiment
 from .folder import WEIGHTS, write_config
@@ -43,8 +44,6 @@ class Run:
         >>> run = poise.train("rnn", styles=["speed"], count=40, settings=untrained, progress=False)
         >>> run.sample(3, {"speed": "slow"}).states.shape
         (3, 25, 2)
-        >>> run.actor({"speed": "fast"}).step([30.0, 25.0]).shape
-        (2,)
     """
 
     experiment: Experiment
@@ -65,6 +64,8 @@ class Run:
     fingerprint: str | None = None
     """Of the training demonstrations."""
     folder: Path | None = None
+    space: SharedSpace | None = None
+    """The labels of its styles among those that it was trained in, if it is dialled by some of them only."""
     _splits: Splits | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -90,6 +91,30 @@ class Run:
         if self._splits is not None:
             return self._splits
         return find_splits(self.experiment, self.domain, self.fingerprint)
+
+    def only(self, styles: Sequence[str]) -> Run:
+        """The same run, dialled by some of its styles only: the others are always left free.
+
+        Args:
+            styles: Names of styles of this run, each once.
+
+        Raises:
+            PoiseError: A style is not known or named twice, or the policy cannot leave a style free.
+
+        Examples:
+            >>> import poise
+            >>> settings = poise.Settings(training=poise.Training(flow_steps=0))
+            >>> run = poise.train(styles=["speed", "destination"], count=40, settings=settings, progress=False)
+            >>> run.only(["speed"]).sample(2, {"speed": "slow"}, tries=1).metadata["labels"].tolist()
+            [[0], [0]]
+        """
+        if not self.parts["policy"].open_labels:
+            raise PoiseError(f"{self.experiment.algorithm_name!r} always needs all its styles; a flow leaves some free")
+        rows = find_styles(self.styles, styles)
+        starts, metadata = self.starts, {**self.starts.metadata, "labels": self.labels[:, rows]}
+        starts = Trajectories(starts.states, starts.actions, starts.lengths, metadata)
+        chosen = tuple(self.styles[i] for i in rows)
+        return replace(self, styles=chosen, starts=starts, space=self._own_space.only(rows))
 
     def evaluate(
         self,
@@ -185,7 +210,7 @@ class Run:
         seed: int | None = None,
         draw: int = 0,
     ) -> ScoredRollouts:
-        """As `sample`, with the same arguments, and with what λ says of every rollout."""
+        """As `sample`, and with what λ says of every rollout."""
         self.check_styles()
         asked = self._ask(count, words, styles, start, steps, seed, draw)
         return asked.verified(self.sampling(sampling, tries), in_range)
@@ -280,11 +305,13 @@ class Run:
             dynamics=self.domain.dynamics,
             moves=np.diff(np.asarray(self.starts.states), axis=1)[np.asarray(self.starts.mask)].std(axis=0),
             lookahead=lookahead,
-            order=[*range(len(self.styles)), *followed],
+            arrange=functools.partial(trained.arrange, followed=followed),
         )
 
     def save(self, folder: str | Path) -> Run:
         """Writes the run into a folder; `load_run` reads it back, equal."""
+        if self.space is not None:
+            raise PoiseError("this run is dialled by some of its styles only; save the run that it was taken from")
         folder = storage.make_folder(Path(folder))
         with storage.lock(folder):
             write_config(folder, self.experiment, self.styles, self.domain, self.fingerprint)
@@ -334,16 +361,21 @@ class Run:
         """
         styles = (*self.styles, *later)
         find_known = functools.cache(lambda: Known.of(styles, self.starts)) if later else lambda: self.known
-        own = label_space(self.styles)
-        space, parts_of = SharedSpace(own, shared or own), self._parts_of
-        if shared is not None and shared != own:
-            like = shapes_of_parts(self.experiment, self.algorithm, self.domain, shared, self.starts, self.steps)
-            parts_of = functools.partial(one_run, space.pad(self.parts, like))
+        own, parts_of = self._own_space, self._parts_of
+        space = own if shared is None else own.within(shared)
+        if space.shared != own.shared:
+            like = shapes_of_parts(self.experiment, self.algorithm, self.domain, space.shared, self.starts, self.steps)
+            parts_of = functools.partial(one_run, SharedSpace(own.shared, space.shared).pad(self.parts, like))
 
         def trained(i: int) -> TrainedSeed:
             return TrainedSeed(parts_of(i), self.domain, styles, space, self.seeds[i], self.stopped[i], find_known)
 
         return trained
+
+    @property
+    def _own_space(self) -> SharedSpace:
+        """The labels of its styles within those that its parts know."""
+        return self.space or SharedSpace.alone(label_space(self.styles))
 
     @functools.cached_property
     def _parts_of(self) -> Callable[[int], Parts]:

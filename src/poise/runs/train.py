@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -33,7 +34,7 @@ from ..training.fit import VALIDATION_ROWS, Progress, fit
 from ..training.progress import PerStep, ProgressBar
 from ..training.state import PerRun, State, running
 from .experiment import DEFAULT_ALGORITHM, Experiment
-from .folder import WEIGHTS, write_config
+from .folder import WEIGHTS, describe, write_config
 from .in_training import RunInTraining, label_sets_of
 from .load import load_run
 from .prepare import Prepared, prepare_all
@@ -205,10 +206,10 @@ def train_prepared(
 
 def _check_begun(prepared: Prepared, earlier: Run) -> None:
     """Refuses a run that is not the beginning of an experiment: it would end as another one."""
-    same = replace(earlier.experiment, algorithm=prepared.experiment.algorithm) == prepared.experiment
-    if not (
-        same and begins_with(prepared.algorithm, earlier.algorithm) and earlier.fingerprint == prepared.fingerprint
-    ):
+    asked, found = prepared.experiment, replace(earlier.experiment, algorithm=prepared.experiment.algorithm)
+    same = json.dumps(found.to_json()) == json.dumps(asked.to_json()) and earlier.fingerprint == prepared.fingerprint
+    same &= [describe(style) for style in earlier.styles] == [describe(style) for style in prepared.styles]
+    if not (same and begins_with(prepared.algorithm, earlier.algorithm)):
         raise PoiseError(
             f"{earlier!r} is not the beginning of this {prepared.experiment.algorithm_name!r}: "
             "data, styles, settings and seeds must be the same, and its stages the first ones"

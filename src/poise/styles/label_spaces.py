@@ -110,6 +110,8 @@ class SharedSpace(NamedTuple):
 
     own: LabelSpace
     shared: LabelSpace
+    taken: tuple[int, ...] | None = None
+    """The position of each of the own labels among the shared ones; by their kinds if not given."""
 
     @staticmethod
     def alone(own: LabelSpace) -> SharedSpace:
@@ -119,6 +121,8 @@ class SharedSpace(NamedTuple):
     @property
     def _positions(self) -> list[int]:
         """The position of each of the own labels among the shared ones."""
+        if self.taken is not None:
+            return list(self.taken)
         free = {kind: [i for i, other in enumerate(self.shared.kinds) if other == kind] for kind in self.own.kinds}
         return [free[kind].pop(0) for kind in self.own.kinds]
 
@@ -131,6 +135,17 @@ class SharedSpace(NamedTuple):
     def position(self, label: int) -> int:
         """The position of one of the own labels among the shared ones."""
         return self._positions[label]
+
+    def only(self, labels: Sequence[int]) -> SharedSpace:
+        """Some of the own labels within the same shared space."""
+        return SharedSpace(
+            LabelSpace(tuple(self.own.kinds[i] for i in labels)), self.shared, tuple(self.position(i) for i in labels)
+        )
+
+    def within(self, larger: LabelSpace) -> SharedSpace:
+        """The own labels within a space that holds the shared one."""
+        around = SharedSpace(self.shared, larger)
+        return SharedSpace(self.own, larger, tuple(around.position(i) for i in self._positions))
 
     def pad_labels(self, labels: Int[np.ndarray, "N M"]) -> Int[np.ndarray, "N shared"]:
         """Labels of the own space as labels of the shared one."""
