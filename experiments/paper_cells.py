@@ -1,9 +1,9 @@
 """The paper's cells of basketball for some algorithms, on an accelerator that is lent for minutes.
 
-As `poise reproduce`, but without checkpoints, which would take longer than the training, and algorithm by algorithm, so
-that a call that is cut keeps the cells that were measured. Then it times 100,000 verified rollouts of the flow for five
-styles of four classes, and samples it unsteered and verified. `experiments/merge_cells.py` puts the files into
-results/basketball/paper.json.
+As `poise reproduce`, but without checkpoints, which would take longer than the training, and measuring one algorithm
+while the next is trained. A call that is cut keeps what was trained and measured, and the same call continues. Once the
+flow is trained it times 100,000 verified rollouts for five styles of four classes, before anything else shares the
+device. `experiments/merge_cells.py` puts the files into results/basketball/paper.json.
 
     python experiments/paper_cells.py --data players_train.npz --test players_test.npz --out cells
 """
@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from poise.evaluation.realism import RolloutSet
 from poise.evaluation.scored import out_of_range
 from poise.reproduce.cells import STYLES, Cell
 from poise.reproduce.grid import TABLES, Table
-from poise.reproduce.study import Study
+from poise.reproduce.study import Study, Trained
 from poise.rollouts.requests import Request
 from poise.runs.evaluating import find_reference
 from poise.styles.scoring import label_all
@@ -80,14 +81,40 @@ def unsteered_verified(run: poise.Run, rollouts: int) -> list[dict]:
     ]
 
 
-def _time(study: Study, out: Path) -> None:
+def _time(trained: Trained, rollouts: int, out: Path) -> None:
     """Writes verified.json, once."""
-    run, began = study.run(JOINT), time.perf_counter()
-    if run is None or (out / "verified.json").exists():
+    path, began = out / "verified.json", time.perf_counter()
+    if path.exists() or JOINT not in trained.cells:
         return
-    found = {**time_verified(run), "train_seconds": run.seconds, "seeds": len(run.seeds)}
-    found |= {"unsteered": unsteered_verified(run, study.rollouts), "tries": TRIES}
-    storage.write_json(out / "verified.json", found | provenance.provenance(time.perf_counter() - began))
+    run = trained.runs[trained.cells.index(JOINT)]
+    found = {**time_verified(run), "train_seconds": round(run.seconds, 1), "seeds": len(run.seeds)}
+    found |= {"unsteered": unsteered_verified(run, rollouts), "tries": TRIES}
+    storage.write_json(path, provenance.provenance(time.perf_counter() - began) | found)  # seconds: of the rollouts
+
+
+def fill(study: Study, tables: list[Table], algorithms: list[str], until: float) -> None:
+    """Trains one algorithm after the other, while the one before is measured; none is begun after so many seconds."""
+    began, waiting = time.perf_counter(), list[Future]()
+
+    def say(*words: object) -> None:
+        print(f"{time.perf_counter() - began:6.1f} s", *words, flush=True)
+
+    def measure(trained: Trained) -> None:
+        for cell in study.measure(trained):
+            say("measured", cell.name)
+
+    with ThreadPoolExecutor(1) as pool:
+        for algorithm in algorithms:
+            for group in study.missing(tables, (algorithm,)):
+                if time.perf_counter() - began > until:
+                    return say("no time is left for", algorithm)
+                trained = study.train(group)
+                say("trained", algorithm, f"{trained.runs[0].seconds:.1f} s")
+                _time(trained, study.rollouts, study.folder)
+                waiting.append(pool.submit(measure, trained))
+        for each in waiting:
+            each.result()
+    say("done")
 
 
 def main() -> None:
@@ -98,15 +125,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--tables", nargs="+", default=NAMES)
     parser.add_argument("--algorithms", nargs="+", default=["flow", "flow-style", "ctvae", "ctvae-style"])
+    parser.add_argument("--until", type=float, default=float("inf"))
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     CheckpointTimer.due = never
     study = Study.open(given.out, given.data, given.test, given.seeds)
-    for algorithm in given.algorithms:
-        if algorithm == "flow":
-            study.fill([Table("", {"5x4": JOINT}, ("flow",))])  # alone, so that its seconds are those of five seeds
-            _time(study, given.out)
-        study.fill([TABLES[name] for name in given.tables], (algorithm,))
+    fill(study, [TABLES[name] for name in given.tables], given.algorithms, given.until)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import TINY, wander
+from flow_helpers import rough_flow
 
 from poise import losses
 from poise.data.batches import Batch
@@ -78,6 +79,16 @@ def test_the_style_loss_depends_on_rollouts_and_not_on_demonstrated_actions(part
     other = Batch(eqx.tree_at(lambda d: d.states, others, same_starts), batch.labels)
     first, second = (compute(losses.style, parts, b)["style"] for b in (batch, other))
     np.testing.assert_allclose(first, second, rtol=1e-6)
+
+
+@pytest.mark.parametrize("drop", [0.0, 1.0])
+def test_the_style_loss_of_a_flow_leaves_styles_free_as_its_imitation_does(drop, walks, parts):
+    """The labeler is undecided, so that every style that is asked for costs the logarithm of its classes."""
+    labeler = eqx.tree_at(lambda x: x.head, parts["labeler"], jax.tree.map(jnp.zeros_like, parts["labeler"].head))
+    asked = {"policy": rough_flow(walks, (3, 2), drop=drop), "dynamics": KnownDynamics(integrator), "labeler": labeler}
+    many = Batch(wander(2_000, seed=1).arrays, jnp.zeros((2_000, 2), jnp.int32))
+    (value,) = compute(losses.flow_style, asked, many).values()
+    np.testing.assert_allclose(value, (1 - drop / 2) * (np.log(3) + np.log(2)), rtol=1e-5 if not drop else 0.05)
 
 
 def test_the_mutual_information_is_the_style_loss_by_another_name(parts, batch):

@@ -8,7 +8,7 @@ from functools import partial
 from poise.reproduce.cells import SETUPS
 from poise.reproduce.grid import TABLES
 
-from . import basketball, cheetah, flow, paper, speed
+from . import ablations, basketball, cheetah, flow, paper, speed
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "demo": basketball.demo,
@@ -17,13 +17,20 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "simulated": basketball.simulated,
     "augmentation": basketball.augmentation,
     "out-of-range": basketball.out_of_range,
+    "flow-short": flow.short,
     "flow-joint": flow.joint,
     "flow-realism": flow.realism,
     "flow-shuffled": flow.shuffled,
     "flow-later": flow.later,
     "flow-cells": flow.cells,
+    "flow-cells-verified": flow.cells_verified,
     "flow-time": flow.time_of_sampling,
-    "flow-guidance": flow.guidance,
+    "flow-ablations": ablations.about,
+    "flow-training": ablations.training,
+    "flow-guidance": ablations.guidance,
+    "flow-weights": ablations.weights,
+    "flow-memorisation": ablations.memorisation,
+    "flow-displacement": ablations.displacement,
     "cheetah-demo": cheetah.demo,
     "cheetah-summary": cheetah.paper_summary,
     "demonstrators": cheetah.demonstrators,

@@ -47,8 +47,10 @@ def style(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
 
 
 def flow_style(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:
-    """The same number as `style`, for a flow: the gradient goes back through all steps of its sampler."""
-    return {"flow_style": style(parts, batch, key)["style"]}
+    """As `style`, for a flow: the gradient goes back through all steps of its sampler, and styles are left free."""
+    key_labels, key = jax.random.split(key)
+    asked = parts["policy"].leave_free(batch.labels, key_labels)
+    return {"flow_style": style(parts, batch._replace(labels=asked), key)["style"]}
 
 
 def information(parts: Parts, batch: Batch, key: PRNGKeyArray) -> Named:

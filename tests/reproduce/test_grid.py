@@ -32,12 +32,16 @@ def test_cells_that_tables_share_are_trained_once():
 def test_one_experiment_holds_the_styles_of_all_cells_under_names_of_their_own():
     known = DOMAINS["basketball"].styles
     cells = [Cell("flow", ("speed", "curvature")), Cell("flow", ("speed",), classes=8), Cell("flow", ("speed",))]
-    found = experiment_of_all(cells, Experiment(settings=SETUPS["basketball"].settings), known).styles
-    assert [(style.name, style.kind.size) for style in load_styles(found or (), DOMAINS["basketball"], None)] == [
+    found = experiment_of_all(cells, Experiment(settings=SETUPS["basketball"].settings), known)
+    assert [
+        (style.name, style.kind.size) for style in load_styles(found.styles or (), DOMAINS["basketball"], None)
+    ] == [
         ("curvature-3", 3),
         ("speed-3", 3),
         ("speed-8", 8),
     ]
+    assert found.settings is not None
+    assert found.settings.network.flow.drop == 1  # every cell asks for few of them
 
 
 def test_a_cell_changes_what_its_name_says():

@@ -15,7 +15,7 @@ from flow_helpers import PLAIN, STEERED, STEPS, climb, drift, drifting, no_label
 from poise import LabelingFunction, Network, Trajectories, labeling_function
 from poise.domains import integrator
 from poise.domains.base import plain_domain
-from poise.evaluation.scored import Known, TrainedSeed
+from poise.evaluation.scored import LATER_LIMIT, LATER_STRENGTH, Known, TrainedSeed
 from poise.models import Flow, Labeler, Statistics
 from poise.models import flow as flows
 from poise.models.flow import Steering
@@ -238,6 +238,16 @@ def test_rollouts_of_different_lengths_are_steered_each_by_its_own():
     np.testing.assert_array_equal(scored.rollouts.starts, DATA[:128].starts)
     assert scored.joint[lengths == 6].mean() > 0.9
     assert scored.joint[lengths == 3].mean() > 0.9
+
+
+def test_a_style_that_was_written_later_pulls_harder_and_further():
+    """The flow's own styles have its labels to follow; the later one has the pull alone."""
+    run = trained()
+    own, both = (run.trained(None, later)(0).policy(STEERED, STEPS)[0] for later in ((), run.fit_later([climb])))
+    assert isinstance(own, Steered)
+    assert isinstance(both, Steered)
+    assert (own.strength, own.limit) == (STEERED.strength, STEERED.limit)
+    assert (both.strength, both.limit) == (LATER_STRENGTH * STEERED.strength, LATER_LIMIT * STEERED.limit)
 
 
 class Oracle(Labeler):

@@ -27,6 +27,8 @@ MOST_LENGTHS = 4
 """Lengths of rollouts that are steered: each is a program of its own. Rollouts of rarer lengths are guided only."""
 HARDLY = 1e-6
 """The strength of steering in every other pass of verified sampling: chance may reach what steering leads away from."""
+LATER_STRENGTH, LATER_LIMIT = 8, 4
+"""How many times harder, and how much further, a plan is pulled where a style was written after training."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,9 @@ class TrainedSeed:
                 policy.sampled(policy.steps, guidance_of(policy, sampling)) if sampling and is_flow(policy) else policy
             ), []
         followed = [i for i, useful in enumerate(known.gradients) if useful]
+        if len(self.styles) > len(self.space.own.kinds):
+            harder, further = LATER_STRENGTH * sampling.strength, LATER_LIMIT * sampling.limit
+            sampling = replace(sampling, strength=harder, limit=further)
         steered = steer(
             policy,
             [Target(self.styles[i], known.deviations[i]) for i in followed],

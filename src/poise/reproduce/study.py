@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -28,7 +28,7 @@ from ..runs.load import load_run
 from ..runs.prepare import Prepared, fingerprint, load_splits, prepare_all
 from ..runs.run import Run
 from ..runs.train import train_prepared
-from ..styles.label_spaces import shared_space
+from ..styles.label_spaces import LabelSpace, shared_space
 from ..styles.labeling_functions import label_space
 from ..styles.scoring import label_all
 from ..system import provenance, storage
@@ -38,6 +38,18 @@ from .grid import Table, of_domain
 
 FORMAT = 1
 EVALUATED_AT_ONCE = 9  # cells: their measures of realism share what they can, and are saved together
+
+
+class Trained(NamedTuple):
+    """Cells that one program trained."""
+
+    cells: list[Cell]
+    prepared: list[Prepared]
+    runs: list[Run]
+    space: LabelSpace
+    """The label space that they share, so that one program evaluates all of them."""
+    seeds: int
+    """Seeds of all runs together."""
 
 
 @dataclass(frozen=True)
@@ -184,26 +196,31 @@ class Study:
         for number, group in enumerate(groups, start=1):
             if progress:
                 title = f"{done} of {wanted} cells are done; program {number} of {len(groups)}, {group[0].algorithm}:"
-                runs = len(group) * self.shared.seeds
-                tqdm.write(f"{title} {len(group)} cells, {runs} runs at once", file=sys.stderr)
-            for cell, result in self._measure(group, progress):
-                storage.write_json(make_folder(self.folder / "cells") / f"{cell.name}.json", result)
+                runs = 1 if _answers_all(group[0]) else len(group)
+                tqdm.write(f"{title} {len(group)} cells, {runs * self.shared.seeds} runs at once", file=sys.stderr)
+            for _ in self.measure(self.train(group, progress)):
                 done += 1
 
-    def _measure(self, group: list[Cell], progress: bool) -> Iterator[tuple[Cell, dict[str, Any]]]:
-        """Trains the cells of one program and yields each with what was measured."""
+    def train(self, group: Sequence[Cell], progress: bool = True) -> Trained:
+        """Trains the cells of one program; what a folder holds already is loaded."""
         trained = group[:1] if _answers_all(group[0]) else group
         ready = prepare_all([self._experiment(cell) for cell in trained], splits=self.splits, progress=progress)
         folders, begun = [self._run_folder(cell) for cell in trained], [self._begun(cell) for cell in trained]
         runs = train_prepared(ready, folders, begun=begun, progress=progress, quiet=True)
-        space = shared_space([label_space(run.styles) for run in runs])  # one program evaluates all of them
+        space, seeds = shared_space([label_space(run.styles) for run in runs]), len(runs) * self.shared.seeds
         if len(runs) < len(group):  # one run answers for all cells
             ready, runs = ready * len(group), [_dialled_as(runs[0], cell) for cell in group]
-        for first in range(0, len(group), EVALUATED_AT_ONCE):
+        return Trained(list(group), ready, runs, space, seeds)
+
+    def measure(self, trained: Trained) -> Iterator[Cell]:
+        """Measures trained cells, some at once; yields each when it is saved."""
+        for first in range(0, len(trained.cells), EVALUATED_AT_ONCE):
             rows = slice(first, first + EVALUATED_AT_ONCE)
-            reports = evaluate_all(runs[rows], rollouts=self.rollouts, shared=space)
-            for cell, prepared, report in zip(group[rows], ready[rows], reports, strict=True):
-                yield cell, _cell_result(cell, prepared, report, len(trained) * self.shared.seeds)
+            reports = evaluate_all(trained.runs[rows], rollouts=self.rollouts, shared=trained.space)
+            for cell, prepared, report in zip(trained.cells[rows], trained.prepared[rows], reports, strict=True):
+                result = _cell_result(cell, prepared, report, trained.seeds)
+                storage.write_json(make_folder(self.folder / "cells") / f"{cell.name}.json", result)
+                yield cell
 
     def _experiment(self, cell: Cell) -> Experiment:
         """The experiment that is trained for a cell; where one run answers for all cells, in the styles of all."""
