@@ -40,8 +40,6 @@ def test_one_experiment_holds_the_styles_of_all_cells_under_names_of_their_own()
         ("speed-3", 3),
         ("speed-8", 8),
     ]
-    assert found.settings is not None
-    assert found.settings.network.flow.drop == 1  # every cell asks for few of them
 
 
 def test_a_cell_changes_what_its_name_says():

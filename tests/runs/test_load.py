@@ -180,7 +180,8 @@ def test_a_flow_in_styles_with_and_without_a_gradient_comes_back_with_its_labele
     asked = {"turns": "high", "east": "low"}
     np.testing.assert_array_equal(back.sample(4, asked, tries=1).states, run.sample(4, asked, tries=1).states)
     policy, followed = back.trained(None)(0).policy(back.sampling(), walks.steps)
-    assert followed == [1]  # the other one is steered by the labeler
+    assert isinstance(policy, Steered)
+    assert (followed, policy.learned) == ([1, 0], (0,))  # the other one is steered by the labeler
     assert isinstance(policy, Steered)
     assert policy.labeler is not None
     assert policy.learned == (0,)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
+import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
@@ -14,6 +15,7 @@ from ..data.trajectories import NAMES, Trajectories, Transition
 from ..domains import Domain
 from ..losses import Parts
 from ..models import Dynamics, Policy
+from ..rollouts.free_styles import Examples
 from ..rollouts.requests import Request
 from ..rollouts.simulate import find_environment, simulate
 from ..rollouts.steer import Target, can_steer, guidance_of, is_flow, steer
@@ -147,6 +149,9 @@ class TrainedSeed:
     """The stage and step at which it was stopped, if its loss became NaN or infinite."""
     find_known: Callable[[], Known] | None = None
     """Finds what steering and verifying need to know: it asks the labeling functions, so only when it is needed."""
+    find_examples: Callable[[], Examples | None] | None = None
+    """Finds labels of demonstrations, as the parts know them and in the styles that were written later; free styles are
+    drawn from them."""
 
     @staticmethod
     def alone(parts: Parts, domain: Domain, styles: Sequence[LabelingFunction], seed: int = 0) -> TrainedSeed:
@@ -159,6 +164,11 @@ class TrainedSeed:
         return self.find_known() if self.find_known else None
 
     @property
+    def examples(self) -> Examples | None:
+        """What free styles are drawn from."""
+        return self.find_examples() if self.find_examples else None
+
+    @property
     def environment(self) -> Dynamics | Transition:
         """Where it is rolled out."""
         return find_environment(self.domain, self.parts)
@@ -168,8 +178,8 @@ class TrainedSeed:
 
         A flow is steered and guided as `sampling` says; without one, policies are sampled as they were trained.
         """
-        labels = np.asarray(request.labels)
-        unsteered = request.with_labels(self.arrange(labels))
+        labels, drawn = np.asarray(request.labels), self._draw_free(request, key)
+        unsteered = request.with_labels(self.arrange(labels, drawn=drawn))
         if not self._steers(sampling):
             policy, _ = self.policy(sampling, request.steps)
             return simulate(policy, self.environment, unsteered, key=key)
@@ -178,7 +188,7 @@ class TrainedSeed:
         steered = found[np.argsort(-counts, kind="stable")[:MOST_LENGTHS]]
         for length in steered:
             policy, followed = self.policy(sampling, int(length))
-            both = request.with_labels(self.arrange(labels, followed))
+            both = request.with_labels(self.arrange(labels, followed, drawn))
             rows = np.flatnonzero(lengths == length)
             by_length.append((rows, simulate(policy, self.environment, both.rows(rows), key=key)))
         rare = np.flatnonzero(~np.isin(lengths, steered))
@@ -187,13 +197,33 @@ class TrainedSeed:
             by_length.append((rare, simulate(policy, self.environment, unsteered.rows(rare), key=key)))
         return _merge(by_length)
 
-    def arrange(self, labels: Int[np.ndarray, "N M"], followed: Sequence[int] = ()) -> Int[np.ndarray, "N both"]:
-        """The labels as a policy reads them: those that it knows, then those of the styles that steer it."""
-        padded = self.space.pad_labels(labels[:, : len(self.space.own.kinds)])
-        return np.concatenate([padded, labels[:, list(followed)]], axis=1)
+    def arrange(
+        self,
+        labels: Int[np.ndarray, "N M"],
+        followed: Sequence[int] = (),
+        drawn: Int[np.ndarray, "N shared"] | None = None,
+    ) -> Int[np.ndarray, "N both"]:
+        """The labels as a policy reads them: those that it knows, then those of the styles that steer it.
+
+        `drawn` are those that it knows with the free ones drawn; what is free does not steer.
+        """
+        known = self.space.pad_labels(labels[:, : len(self.space.own.kinds)]) if drawn is None else drawn
+        return np.concatenate([known, labels[:, list(followed)]], axis=1)
+
+    def _draw_free(self, request: Request, key: PRNGKeyArray) -> Int[np.ndarray, "N shared"] | None:
+        """The labels that the policy knows, with the free ones drawn from demonstrations, if it has some."""
+        labels, own = np.asarray(request.labels), len(self.space.own.kinds)
+        if not self.parts["policy"].open_labels or self.examples is None:
+            return None
+        known = np.concatenate([self.space.pad_labels(labels[:, :own]), labels[:, own:]], axis=1)
+        random = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+        return self.examples.fill(np.asarray(request.starts), known, random)[:, : len(self.space.shared.kinds)]
 
     def policy(self, sampling: Sampling | None, length: int) -> tuple[Policy, list[int]]:
-        """The policy for rollouts of a length, as it is sampled; and the styles whose labels follow its own labels."""
+        """The policy for rollouts of a length, as it is sampled; and the styles whose labels follow its own labels.
+
+        Those that steer by their own gradients come first, then those that steer by the labeler.
+        """
         policy = self.parts["policy"]
         known = self.known if self._steers(sampling) else None
         if sampling is None or known is None:
@@ -201,6 +231,7 @@ class TrainedSeed:
                 policy.sampled(policy.steps, guidance_of(policy, sampling)) if sampling and is_flow(policy) else policy
             ), []
         followed = [i for i, useful in enumerate(known.gradients) if useful]
+        learned = [i for i in range(len(self.space.own.kinds)) if i not in followed]
         if len(self.styles) > len(self.space.own.kinds):
             harder, further = LATER_STRENGTH * sampling.strength, LATER_LIMIT * sampling.limit
             sampling = replace(sampling, strength=harder, limit=further)
@@ -211,9 +242,9 @@ class TrainedSeed:
             length=length,
             range=known.range,
             labeler=self.parts.get("labeler"),
-            learned=[self.space.position(i) for i in range(len(self.space.own.kinds)) if i not in followed],
+            learned=[self.space.position(i) for i in learned],
         )
-        return steered, followed
+        return steered, followed + learned
 
     def _steers(self, sampling: Sampling | None) -> TypeGuard[Sampling]:
         """Whether rollouts are steered: a flow that plans whole trajectories is, if it is asked to."""

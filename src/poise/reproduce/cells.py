@@ -137,17 +137,14 @@ def name_among(style: str, classes: int) -> str:
 def experiment_of_all(cells: Sequence[Cell], shared: Experiment, known: dict[str, LabelingFunction]) -> Experiment:
     """One experiment in the styles of all of these cells, for an algorithm that can leave styles free.
 
-    Each cell asks for few of them, so styles are left free in every row. `known` are the domain's styles by name.
+    `known` are the domain's styles by name.
     """
     kinds = sorted({(style, cell.classes) for cell in cells for style in cell.styles})
     styles = tuple(
         replace(known[style].with_classes(classes), name=name_among(style, classes), source=style)
         for style, classes in kinds
     )
-    alone = cells[0].experiment(shared)
-    assert alone.settings is not None
-    network = replace(alone.settings.network, flow=replace(alone.settings.network.flow, drop=1.0))
-    return replace(alone, styles=styles, classes=None, settings=replace(alone.settings, network=network))
+    return replace(cells[0].experiment(shared), styles=styles, classes=None)
 
 
 PROGRAM = ("algorithm", "dynamics", "plain", "longer", "refined")

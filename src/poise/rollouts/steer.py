@@ -25,6 +25,7 @@ from ..models import Flow, Labeler, Policy
 from ..models.flow import TO_PLAN, Context, Past, Plan, Situation, Steering
 from ..styles.labeling_functions import LabelingFunction
 from ..styles.traced import Score
+from .requests import FREE
 
 FIRST_SOFTNESS = 0.5  # of thresholds while a plan is all noise, in units of a score's deviation
 SWEEPS, NUDGE = 16, 0.1  # of the last corrections, and the largest of each, in units of the actions' deviation
@@ -81,7 +82,10 @@ class SteeredContext(NamedTuple):
 
 
 class Steered(eqx.Module):
-    """A flow that plans whole trajectories, steered. Its labels are the flow's, followed by those of the targets."""
+    """A flow that plans whole trajectories, steered.
+
+    Its labels are the flow's, then those that are asked of the targets, then those that are asked of the labeler.
+    """
 
     flow: Flow
     bounds: Bounds
@@ -121,10 +125,11 @@ class Steered(eqx.Module):
         self, labels: Shaped[Array, "N both"], lengths: Array, key: PRNGKeyArray
     ) -> tuple[SteeredContext, Past | tuple[()]]:
         """The scores that are asked for, and an empty memory."""
-        own, targets = jnp.split(jnp.asarray(labels), [len(self.flow.space.kinds)], axis=1)
+        ends = np.cumsum([len(self.flow.space.kinds), len(self.scores)])
+        own, targets, learned = jnp.split(jnp.asarray(labels), ends, axis=1)
         context, memory = self.flow.begin(own, lengths, key)
-        kept = np.isin(np.arange(own.shape[1]), self.learned)
-        return SteeredContext(context, *self.bounds(targets), jnp.where(kept, own, -1)), memory
+        asked = jnp.full_like(own, FREE).at[:, jnp.asarray(self.learned, int)].set(learned)
+        return SteeredContext(context, *self.bounds(targets), asked), memory
 
     def propose(
         self, context: SteeredContext, memory: Past | tuple[()], state: Array, noise: Array
@@ -245,12 +250,12 @@ def steer(
 
     Args:
         flow: A flow that plans whole trajectories.
-        targets: Styles to steer by with their own gradients; their labels follow the flow's in a request.
+        targets: Styles to steer by with their own gradients; the labels that are asked of them follow the flow's.
         sampling: Guidance, strength, limit and steps.
         length: Steps of the rollouts.
         range: The smallest and largest states to stay between.
         labeler: A labeler to steer by where a style has no gradient of its own.
-        learned: The flow's labels that are steered by the labeler.
+        learned: The flow's labels that are steered by the labeler; those that are asked come last.
     """
     return Steered(
         flow=flow.sampled(max(flow.steps, sampling.steps), guidance_of(flow, sampling)),

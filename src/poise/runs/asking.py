@@ -22,7 +22,9 @@ from ..evaluation.feasibility import (
     nearest_feasible,
 )
 from ..evaluation.scored import ScoredRollouts, TrainedSeed
+from ..rollouts.free_styles import Examples
 from ..rollouts.requests import FREE, Request, Words, check_draw, check_state, draw_labels, find_classes
+from ..styles.label_spaces import LabelSpace, SharedSpace
 from ..styles.labeling_functions import LabelingFunction
 from .prepare import load_styles
 
@@ -144,6 +146,30 @@ def fit_later(
         if style.name in names:
             raise PoiseError(f"this run was trained in a style {style.name!r}; give the other one another name")
     return tuple(style.fit(starts) for style in later)
+
+
+def find_examples(
+    starts: Trajectories, labels: Int[np.ndarray, "N M"], space: SharedSpace, trained_in: LabelSpace
+) -> Examples | None:
+    """What free styles are drawn from: training demonstrations, or held-out ones where styles were written later.
+
+    Args:
+        starts: Held-out demonstrations, whose metadata may hold starts and labels of training demonstrations.
+        labels: Labels of the held-out ones in the styles that can be asked for, those that were written later last.
+        space: Where the policy reads the labels that it was trained in.
+        trained_in: All labels that the run was trained in.
+
+    Returns:
+        Examples, or None for a run of a version that did not keep what was trained on.
+    """
+    kept, own = starts.metadata, len(space.own.kinds)
+    if "example_labels" not in kept:
+        return None
+    if labels.shape[1] == own:
+        every = SharedSpace(trained_in, space.shared)
+        return Examples(kept["example_starts"], every.pad_labels(kept["example_labels"]))
+    both = np.concatenate([space.pad_labels(labels[:, :own]), labels[:, own:]], axis=1)
+    return Examples(np.asarray(starts.starts), both)
 
 
 def find_styles(styles: Sequence[LabelingFunction], names: Sequence[str]) -> list[int]:

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ..algorithms import Algorithm, find_algorithm, known_algorithm
+from ..data.trajectories import Trajectories
 from ..domains import DOMAINS, Domain, built_in_domain, find_domain, integrator
 from ..domains.base import plain_domain
 from ..errors import PoiseError
+from ..losses import Parts
 from ..styles.labeling_functions import LabelingFunction, load_style
 from ..system import provenance, storage
 from ..system.imports import is_file_spec, split_file_spec
@@ -64,6 +66,15 @@ def write_config(
         "hardware": provenance.hardware(),
     }
     storage.write_json(path, {**new, **written})
+
+
+def write_result(
+    folder: Path, starts: Trajectories, summary: dict[str, Any], parts: Parts, seeds: Sequence[int]
+) -> None:
+    """Writes what training gave; the weights come last, so that a folder with weights is complete."""
+    starts.save(folder / "starts.npz")
+    storage.write_json(folder / "summary.json", summary)
+    storage.write_tree(folder / WEIGHTS, parts, {"seeds": list(seeds)})
 
 
 def _compare(folder: Path, new: dict[str, Any]) -> None:

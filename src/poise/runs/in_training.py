@@ -27,10 +27,10 @@ from ..training.checkpoints import Position, TrainingLog
 from ..training.stages import begin, turns
 from ..training.state import State, one_run, running, start
 from .prepare import Prepared, row_digests
-from .run import Run, write_result
+from .run import Run
 
 STARTS_KEPT = 1_000
-DIGESTS_KEPT = 10_000  # of training demonstrations, to notice when a run is tested on them
+EXAMPLES_KEPT = 20_000  # training demonstrations whose digests, starts and labels are kept
 
 
 class RunInTraining:
@@ -104,9 +104,15 @@ class RunInTraining:
         """The trained run; the seed to sample from is chosen on validation demonstrations."""
         prepared, labels = self.prepared, self.validation_labels
         kept = prepared.splits.validation[:STARTS_KEPT]
-        sampled = np.random.default_rng(0).permutation(len(prepared.splits.train))[:DIGESTS_KEPT]
-        known = {"labels": labels[:STARTS_KEPT], "trained": row_digests(prepared.splits.train[np.sort(sampled)])}
-        known["range"] = state_range(prepared.splits.train)
+        sampled = np.sort(np.random.default_rng(0).permutation(len(prepared.splits.train))[:EXAMPLES_KEPT])
+        examples = prepared.splits.train[sampled]
+        known = {
+            "labels": labels[:STARTS_KEPT],
+            "range": state_range(prepared.splits.train),
+            "trained": row_digests(examples),  # to notice when a run is tested on them
+            "example_starts": np.asarray(examples.starts),  # to draw free styles from
+            "example_labels": np.asarray(prepared.labels)[sampled],
+        }
         starts = Trajectories(kept.states, kept.actions, kept.lengths, known)
         run = Run(
             experiment=prepared.experiment,
@@ -124,7 +130,7 @@ class RunInTraining:
             _splits=prepared.splits,
         )
         if self.log.folder is not None:
-            write_result(self.log.folder, run)
+            run.write_result(self.log.folder)
             self.log.remove_checkpoint()
         return run
 

@@ -25,10 +25,10 @@ from ..styles.label_spaces import LabelSpace, SharedSpace
 from ..styles.labeling_functions import LabelingFunction, label_space
 from ..system import storage
 from ..training.state import one_run
-from .asking import Asked, Nearest, ask, find_seed, find_styles, fit_later
+from .asking import Asked, Nearest, ask, find_examples, find_seed, find_styles, fit_later
 from .evaluating import evaluate_all, find_splits, refuse_changed
 from .experiment import Experiment
-from .folder import WEIGHTS, write_config
+from .folder import write_config, write_result
 from .shapes import shapes_of_parts
 
 
@@ -160,8 +160,8 @@ class Run:
 
         Args:
             count: How many rollouts.
-            words: Classes by style, for example {"speed": "slow"}. A style that is not named is left free by a flow; by
-                other policies it takes the label of the demonstration that the rollout starts from.
+            words: Classes by style, for example {"speed": "slow"}. A style that is not named is left free by a flow: it
+                follows demonstrations that start nearby. Other policies take the label of the start for it.
             styles: Labeling functions that were written after training, to ask for as well: functions, or
                 file.py:function. Their thresholds come from the run's demonstrations.
             start: A state to start from; where held-out demonstrations of that style start if not given.
@@ -283,8 +283,7 @@ class Run:
             words: Classes by style, for example {"speed": "slow"}.
             styles: Labeling functions that were written after training, to ask for as well.
             count: Plays so many at once, from states [count, S]; by default one, from states [S].
-            steps: Steps of a trajectory, after which a flow plans another; as many as the demonstrations have if not
-                given.
+            steps: Steps of a trajectory, after which a flow plans another; by default as the demonstrations have.
             lookahead: Plans that a flow imagines whenever it proposes, to take one that the labeling functions accept.
             sampling: How a flow is guided and steered; as the settings say if not given.
             seed: A trained seed; the best on validation demonstrations if not given.
@@ -315,8 +314,14 @@ class Run:
         folder = storage.make_folder(Path(folder))
         with storage.lock(folder):
             write_config(folder, self.experiment, self.styles, self.domain, self.fingerprint)
-            write_result(folder, self)
+            self.write_result(folder)
         return replace(self, folder=folder)
+
+    def write_result(self, folder: Path) -> None:
+        """Writes what training gave into a folder that describes the experiment already."""
+        seconds = round(self.seconds, 1)
+        summary = {"stopped": list(self.stopped), "best": self.best, "seconds": seconds, "steps": self.steps}
+        write_result(folder, self.starts, summary, self.parts, self.seeds)
 
     def sampling(self, sampling: Sampling | None = None, tries: int | None = None) -> Sampling:
         """How to sample: as is said, else as the settings say."""
@@ -367,8 +372,12 @@ class Run:
             like = shapes_of_parts(self.experiment, self.algorithm, self.domain, space.shared, self.starts, self.steps)
             parts_of = functools.partial(one_run, SharedSpace(own.shared, space.shared).pad(self.parts, like))
 
+        find = functools.cache(lambda: find_examples(self.starts, self.labels_in(later), space, own.shared))
+
         def trained(i: int) -> TrainedSeed:
-            return TrainedSeed(parts_of(i), self.domain, styles, space, self.seeds[i], self.stopped[i], find_known)
+            return TrainedSeed(
+                parts_of(i), self.domain, styles, space, self.seeds[i], self.stopped[i], find_known, find
+            )
 
         return trained
 
@@ -389,11 +398,3 @@ class Run:
     @functools.cached_property
     def _checked(self) -> None:
         refuse_changed(self.styles, self.starts, self.labels)
-
-
-def write_result(folder: Path, run: Run) -> None:
-    """Writes what training gave; the weights come last, so that a folder with weights is complete."""
-    run.starts.save(folder / "starts.npz")
-    summary = {"stopped": list(run.stopped), "best": run.best, "seconds": round(run.seconds, 1), "steps": run.steps}
-    storage.write_json(folder / "summary.json", summary)
-    storage.write_tree(folder / WEIGHTS, run.parts, {"seeds": run.seeds})
