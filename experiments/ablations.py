@@ -83,7 +83,7 @@ TRAININGS = [
 """Each is trained anew; the steps of the others are those of the defaults."""
 
 WAYS: dict[str, list[tuple[str, dict[str, Any], int]]] = {
-    "sampler steps": [(f"{n}", {"steps": n}, 0) for n in (40,)],
+    "sampler steps": [(f"{n}", {"steps": n}, 0) for n in (5, 10, 40)],
     "guidance": [(f"{n:g}", {"guidance": n}, 0) for n in (0.0, 1.0, 2.0, 3.0)],
     "strength": [(f"{n:g}", {"strength": n}, 0) for n in (0.25, 0.5, 2.0)],
     "limit": [(f"{n:g}", {"limit": n}, 0) for n in (0.5, 2.0)],
@@ -122,7 +122,8 @@ class Bench:
         """Each seed in one try, steered and not, from validation starts."""
         rows, variety = draw_starts(len(self.shown), ROLLOUTS, 0)[0], Variety.fit(run.splits().train)
         request = Request.like(self.shown[rows], label_all(run.styles, self.shown)[rows])
-        seeds, found = [_replanned(run.trained(None)(i), replan) for i in range(len(run.seeds))], []
+        seeds = [_sampled(run.trained(None)(i), sampling, replan) for i in range(len(run.seeds))]
+        found: list[list[ScoredRollouts]] = []
         for seed in seeds:
             key = jax.random.fold_in(jax.random.key(1), seed.seed)
             found.append([seed.score(request, key, each) for each in (sampling, None)])
@@ -163,12 +164,13 @@ def _match(policy, demonstrations, labels):
     return jax.lax.map(lambda key: policy.match(demonstrations, labels, key).mean(), keys).mean()
 
 
-def _replanned(seed: TrainedSeed, replan: int) -> TrainedSeed:
-    """The seed with a policy that plans anew after so many actions."""
-    if not replan:
-        return seed
+def _sampled(seed: TrainedSeed, sampling: Sampling, replan: int) -> TrainedSeed:
+    """The seed with a flow that takes this many steps of the sampler, and plans anew after so many actions."""
     policy = seed.parts["policy"]
-    return replace(seed, parts={**seed.parts, "policy": policy.sampled(policy.steps, policy.guidance, replan)})
+    if not isinstance(policy, Flow):
+        return seed
+    sampled = policy.sampled(sampling.steps, policy.guidance, replan or None)
+    return replace(seed, parts={**seed.parts, "policy": sampled})
 
 
 def write(folder: Path, group: str, value: str, seeds: list[dict[str, Any]], began: float) -> None:

@@ -81,15 +81,23 @@ def unsteered_verified(run: poise.Run, rollouts: int) -> list[dict]:
     ]
 
 
-def _time(trained: Trained, rollouts: int, out: Path) -> None:
+def _time(trained: Trained, out: Path) -> None:
     """Writes verified.json, once."""
     path, began = out / "verified.json", time.perf_counter()
     if path.exists() or JOINT not in trained.cells:
         return
     run = trained.runs[trained.cells.index(JOINT)]
     found = {**time_verified(run), "train_seconds": round(run.seconds, 1), "seeds": len(run.seeds)}
-    found |= {"unsteered": unsteered_verified(run, rollouts), "tries": TRIES}
     storage.write_json(path, provenance.provenance(time.perf_counter() - began) | found)  # seconds: of the rollouts
+
+
+def _measure_unsteered(trained: Trained, rollouts: int, out: Path) -> None:
+    """Adds the flow that is verified but not steered to verified.json, once."""
+    path = out / "verified.json"
+    found = storage.read_json(path) if path.exists() else {"unsteered": []}
+    if JOINT in trained.cells and "unsteered" not in found:
+        run = trained.runs[trained.cells.index(JOINT)]
+        storage.write_json(path, {**found, "unsteered": unsteered_verified(run, rollouts), "tries": TRIES})
 
 
 def fill(study: Study, tables: list[Table], algorithms: list[str], until: float) -> None:
@@ -102,6 +110,7 @@ def fill(study: Study, tables: list[Table], algorithms: list[str], until: float)
     def measure(trained: Trained) -> None:
         for cell in study.measure(trained):
             say("measured", cell.name)
+        _measure_unsteered(trained, study.rollouts, study.folder)
 
     with ThreadPoolExecutor(1) as pool:
         for algorithm in algorithms:
@@ -110,7 +119,7 @@ def fill(study: Study, tables: list[Table], algorithms: list[str], until: float)
                     return say("no time is left for", algorithm)
                 trained = study.train(group)
                 say("trained", algorithm, f"{trained.runs[0].seconds:.1f} s")
-                _time(trained, study.rollouts, study.folder)
+                _time(trained, study.folder)
                 waiting.append(pool.submit(measure, trained))
         for each in waiting:
             each.result()
