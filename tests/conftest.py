@@ -58,7 +58,7 @@ jaxtyping.install_import_hook("poise", "beartype.beartype(conf=beartype.Beartype
 
 import poise  # noqa: E402  (after the hook)
 from poise.config import FlowNetwork, Network, Sampling, Settings, Training  # noqa: E402
-from poise.evaluation import consistency, realism  # noqa: E402
+from poise.evaluation import evaluate, realism  # noqa: E402
 from poise.evaluation.two_sample import ClassifierSize  # noqa: E402
 from poise.training import fit, state  # noqa: E402
 from poise.training.stages import compile_stage, estimate  # noqa: E402
@@ -100,7 +100,7 @@ setattr(fit, "compile_stage", compile_stage_once)  # noqa: B010
 setattr(fit, "estimate", estimate_once)  # noqa: B010
 setattr(state, "compile_build", compile_build_once)  # noqa: B010
 tiny_classifier = ClassifierSize(rows=64, hidden=4, steps=4, batch=8, rate=1e-2, reads=5)
-setattr(consistency, "REPEATED", 8)  # noqa: B010  (64 rollouts: a program that is there already)
+setattr(evaluate, "REPEATED", 8)  # noqa: B010  (64 rollouts: a program that is there already)
 setattr(realism, "SMALL", tiny_classifier)  # noqa: B010  (its own tests take the real one)
 
 TINY_FLOW = FlowNetwork(width=8, blocks=1, steps=2)

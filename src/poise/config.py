@@ -20,7 +20,7 @@ from typing import Any, Literal
 from .errors import PoiseError, unknown
 
 ABOVE_ZERO = {"latent", "hidden", "layers", "dynamics_layers", "rounds", "rollouts"}
-ABOVE_ZERO |= {"batch", "flow_batch", "chunk", "learning_rate", "clip", "width", "blocks", "steps", "tries"}
+ABOVE_ZERO |= {"batch", "flow_batch", "chunk", "learning_rate", "clip", "width", "blocks", "steps", "tries", "typical"}
 
 
 @dataclass(frozen=True)
@@ -203,6 +203,8 @@ class Sampling:
     """Steps of the sampler where it is steered."""
     tries: int = 16
     """Rollouts of a request until the labeling functions agree; 1 asks them nothing."""
+    typical: int = 1
+    """Accepted rollouts of a request, each with its own tries, of which the one nearest to demonstrations is kept."""
 
 
 @dataclass(frozen=True)
@@ -246,6 +248,11 @@ class Settings:
 def check_sampling(sampling: Sampling) -> Sampling:
     """The same value, if its numbers are in range."""
     _check_numbers("sampling", dataclasses.asdict(sampling))
+    if sampling.typical > 1 and sampling.tries == 1:
+        raise PoiseError(
+            f"sampling.typical chooses among accepted rollouts; got {sampling.typical} with one try, which accepts "
+            "none: allow more tries"
+        )
     return sampling
 
 

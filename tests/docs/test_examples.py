@@ -12,6 +12,7 @@ from conftest import TINY
 
 import poise
 from poise import Trajectories
+from poise.evaluation import scored
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,7 +42,8 @@ def test_own_style(capsys):
     assert "50 slow players asked to stay wide" in told
 
 
-def test_own_data(tmp_path):
+def test_own_data(tmp_path, monkeypatch):
+    monkeypatch.setattr(scored, "MOST_LENGTHS", 1)  # each length that is steered is a program of its own
     load("own_data").main(tmp_path, UNTRAINED, count=200, rollouts=32)
     assert len(Trajectories.load(tmp_path / "calm.npz")) == 100
     run = poise.load_run(tmp_path / "run", [load("own_data").haste])

@@ -1,9 +1,10 @@
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import wander
 
 from poise import DOMAINS, Domain, PoiseError, Trajectories
-from poise.domains import Simulation, find_domain, integrator, plain
+from poise.domains import Simulation, find_domain, integrator, plain, recognise_integrator
 from poise.domains.base import is_traced
 
 
@@ -12,6 +13,23 @@ def test_the_integrator_is_recognised_in_data():
     assert domain.dynamics is integrator
     assert domain.simulation is Simulation.KNOWN_DYNAMICS
     assert domain.describe_simulation() == "next state = state + action"
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "recognised"),
+    [
+        (lambda s, a: a + s, True),
+        (lambda s, a: jnp.stack([s[:, i] + a[:, i] for i in range(2)], axis=1), True),
+        (lambda s, a: s + 0.999 * a, False),
+        (lambda s, a: jnp.clip(s + a, -94, 94), False),
+        (lambda s, a: s + a[:, ::-1], False),
+    ],
+)
+def test_dynamics_of_ones_own_that_add_up_are_recognised(dynamics, recognised):
+    own = Domain("own", dynamics=dynamics, actions=(-1.0, 1.0))
+    found = recognise_integrator(own, wander(20))
+    assert (found.dynamics is integrator) == recognised
+    assert found == (Domain("own", dynamics=integrator, actions=(-1.0, 1.0)) if recognised else own)
 
 
 def test_other_data_need_learned_dynamics():

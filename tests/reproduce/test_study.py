@@ -124,7 +124,8 @@ def test_one_flow_answers_for_all_cells_and_another_begins_where_it_ends(small, 
     table = Table("", {"speed": Cell("", ("speed",)), "2x6": Cell("", ("destination", "displacement"), 6)}, ("flow",))
     opened = Study.open(tmp_path, quick=True, seeds=1)
     opened.fill([table], progress=False)
-    opened.fill([replace(table, algorithms=("flow-style",))], progress=False)
+    speed = Table("", {"speed": table.columns["speed"]}, ("flow-style",))
+    opened.fill([speed], progress=False)
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"flow", "flow-style"}
     for name, styles in (("flow-speed-3", ["speed"]), ("flow-destination+displacement-6", STYLES[1:3])):
         kept = opened.results()[name]

@@ -13,9 +13,10 @@ import pytest
 from conftest import wander
 from flow_helpers import PLAIN, STEPS, drifting, rough_flow, trained
 
-from poise import Domain, Trajectories, labeling_function
+from poise import Domain, PoiseError, Trajectories, labeling_function
 from poise.config import Sampling
-from poise.evaluation.scored import Known, TrainedSeed
+from poise.evaluation.scored import Known, ScoredRollouts, TrainedSeed
+from poise.evaluation.support import Support
 from poise.rollouts import verify as module
 from poise.rollouts.requests import Request
 from poise.rollouts.verify import Verified, verify
@@ -193,3 +194,40 @@ def test_shuffled_lengths_keep_their_rows():
     np.testing.assert_array_equal(made.rollouts.lengths, lengths)
     np.testing.assert_array_equal(made.rollouts.starts, demonstrations.starts)
     assert made.joint.mean() > 0.9
+
+
+def test_of_several_accepted_rollouts_the_one_nearest_to_demonstrations_is_kept():
+    """Four rollouts of each of two requests: the second is like a demonstration, but only accepted for the first."""
+    calm = wander(200)
+    known = Known(np.asarray([[-1e3] * 2, [1e3] * 2], np.float32), (1.0,), (True,), calm)
+    made = calm[np.repeat([0, 1], 4)]
+    shaken = np.array(made.states)
+    shaken[[0, 2, 3, 4, 6, 7]] += np.asarray([9, 6, 3, 9, 6, 3])[:, None, None] * np.random.default_rng(0).normal(
+        size=shaken[:6].shape
+    )
+    right = np.asarray([[1, 1, 1, 1, 1, 0, 0, 1]]).T.astype(bool)
+    found = ScoredRollouts(
+        Trajectories(shaken), right, np.ones(8, bool), np.ones((8, 1), bool), right[:, 0], np.arange(1, 9)
+    )
+    kept = known.most_typical(found, 4)
+    np.testing.assert_array_equal(kept.rollouts.states, np.asarray(found.rollouts.states)[[1, 7]])
+    np.testing.assert_array_equal(kept.tries, [1 + 2 + 3 + 4, 5 + 6 + 7 + 8])
+    np.testing.assert_array_equal(kept.accepted, [True, True])
+
+
+def test_typical_rollouts_are_nearer_to_demonstrations_and_as_right():
+    run = trained()
+    sampling = Sampling(guidance=1.0, steps=8, tries=4)
+    first, typical = (
+        run.sample(100, {"drift": "high"}, sampling=replace(sampling, typical=number)) for number in (1, 6)
+    )
+    support = Support.fit(run.starts, run.starts)
+    assert len(typical) == len(first) == 100
+    assert support.statistic(typical).mean() < 0.95 * support.statistic(first).mean()
+    assert typical.metadata["accepted"].mean() >= first.metadata["accepted"].mean() > 0.9
+    assert (typical.metadata["tries"] >= 6).all()
+
+
+def test_without_tries_nothing_typical_can_be_chosen():
+    with pytest.raises(PoiseError, match=r"sampling.typical chooses among accepted rollouts; got 3 with one try"):
+        trained().sample(2, tries=1, sampling=Sampling(typical=3))

@@ -173,8 +173,9 @@ def test_a_flow_in_styles_with_and_without_a_gradient_comes_back_with_its_labele
     def east(states, actions):
         return actions[:, 0].mean()
 
-    run = poise.train("flow", walks, [turns, east], settings=TINY, out=tmp_path, progress=False)
-    back = load_run(tmp_path, [turns, east])
+    ice = poise.Domain("ice", dynamics=lambda states, actions: states + actions)  # recognised as the integrator
+    run = poise.train("flow", walks, [turns, east], domain=ice, settings=TINY, out=tmp_path, progress=False)
+    back = load_run(tmp_path, [turns, east], ice)
     assert [style.gradient for style in back.styles] == [False, True]
     assert sorted(back.parts) == ["labeler", "policy"]
     asked = {"turns": "high", "east": "low"}
@@ -182,9 +183,7 @@ def test_a_flow_in_styles_with_and_without_a_gradient_comes_back_with_its_labele
     policy, followed = back.trained(None)(0).policy(back.sampling(), walks.steps)
     assert isinstance(policy, Steered)
     assert (followed, policy.learned) == ([1, 0], (0,))  # the other one is steered by the labeler
-    assert isinstance(policy, Steered)
     assert policy.labeler is not None
-    assert policy.learned == (0,)
 
 
 def test_a_domain_of_ones_own_is_never_taken_for_one_of_the_data(tmp_path):

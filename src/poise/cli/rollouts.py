@@ -79,6 +79,8 @@ class Sample(RunArguments):
     tries: int | None = None
     """Rollouts of one request until the labeling functions agree; 1 asks them nothing, as in the paper. By default as
     the run's settings say."""
+    typical: int | None = None
+    """Accepted rollouts of a request, of which the one nearest to demonstrations is kept; by default the first."""
     guidance: float | None = None
     """For flows, how much the labels count: 1 as trained, above 1 exaggerates what they change."""
     strength: float | None = None
@@ -116,7 +118,7 @@ class Sample(RunArguments):
     def sampling(self, run: Run) -> Sampling:
         """How to sample: as the run's settings say, but for what is given."""
         assert run.experiment.settings is not None
-        given = {"tries": self.tries, "guidance": self.guidance, "strength": self.strength}
+        given = {name: getattr(self, name) for name in ("tries", "typical", "guidance", "strength")}
         return replace(run.experiment.settings.sampling, **{k: v for k, v in given.items() if v is not None})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import PoiseError, unknown
 from ..system.imports import import_value, is_file_spec
-from .base import Domain, Scene, Simulation, integrator, plain
+from .base import Domain, Scene, Simulation, integrator, plain, recognise_integrator
 from .basketball import BASKETBALL
 from .cheetah import CHEETAH
 
@@ -28,4 +28,14 @@ def built_in_domain(name: str) -> Domain:
     return DOMAINS[name]
 
 
-__all__ = ["DOMAINS", "Domain", "Scene", "Simulation", "built_in_domain", "find_domain", "integrator", "plain"]
+__all__ = [
+    "DOMAINS",
+    "Domain",
+    "Scene",
+    "Simulation",
+    "built_in_domain",
+    "find_domain",
+    "integrator",
+    "plain",
+    "recognise_integrator",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
@@ -24,6 +25,7 @@ from ..styles.gradients import try_gradients
 from ..styles.label_spaces import SharedSpace
 from ..styles.labeling_functions import LabelingFunction, label_space
 from ..styles.scoring import label_all, score_all
+from .support import Support
 
 MOST_LENGTHS = 4
 """Lengths of rollouts that are steered: each is a program of its own. Rollouts of rarer lengths are guided only."""
@@ -63,8 +65,8 @@ class ScoredRollouts:
         """The same rollouts, scored by these styles alone."""
         return replace(self, right=self.right[:, list(styles)], scored=self.scored[:, list(styles)])
 
-    def rows(self, rows: slice) -> ScoredRollouts:
-        """The rollouts of some rows."""
+    def rows(self, rows: slice | Int[np.ndarray, " rows"]) -> ScoredRollouts:
+        """The rollouts of some rows, without what verified sampling says of them."""
         kept = (getattr(self, name)[rows] for name in ("rollouts", "right", "finite", "scored"))
         return ScoredRollouts(*kept)
 
@@ -115,6 +117,8 @@ class Known:
     """The deviation of each style's score."""
     gradients: tuple[bool, ...]
     """Whether each style's score has a useful gradient."""
+    demonstrations: Trajectories | None = None
+    """What the most typical rollouts are near to."""
 
     @staticmethod
     def of(styles: Sequence[LabelingFunction], starts: Trajectories) -> Known:
@@ -125,7 +129,24 @@ class Known:
             limits = np.stack([seen.min(axis=0), seen.max(axis=0)])
         deviations = tuple(float(row.std()) for row in score_all(styles, starts))
         gradients = tuple(bool(style.gradient) for style in try_gradients(styles, starts))
-        return Known(limits, deviations, gradients)
+        return Known(limits, deviations, gradients, starts)
+
+    @functools.cached_property
+    def _support(self) -> Support | None:
+        return Support.fit(self.demonstrations, self.demonstrations) if self.demonstrations is not None else None
+
+    def most_typical(self, found: ScoredRollouts, among: int) -> ScoredRollouts:
+        """Of each so many rollouts of a request, the accepted one whose farthest window is nearest to demonstrations.
+
+        Its tries are those of all of them.
+        """
+        assert found.accepted is not None
+        assert found.tries is not None
+        far = self._support.statistic(found.rollouts) if self._support else np.zeros(len(found.accepted))
+        each = np.where(found.accepted, far, np.inf).reshape(-1, among)
+        rows = each.argmin(axis=1) + among * np.arange(len(each))
+        tries = found.tries.reshape(-1, among).sum(axis=1)
+        return replace(found.rows(rows), accepted=found.accepted[rows], tries=tries)
 
     def out_of_range(self, made: Trajectories) -> Bool[np.ndarray, " N"]:
         """True for rollouts with a state outside of the range, in any dimension."""
@@ -264,6 +285,10 @@ class TrainedSeed:
         in_range: bool = True,
     ) -> ScoredRollouts:
         """Rollouts, made again until they are right and, if asked, in range; `first` are those of the first try."""
+        if sampling.typical > 1 and self.known:
+            several = request.rows(np.repeat(np.arange(len(request)), sampling.typical))
+            found = self.score_verified(several, key, replace(sampling, typical=1), in_range=in_range)
+            return self.known.most_typical(found, sampling.typical)
 
         def accept(made: Trajectories, asked: Request) -> Bool[np.ndarray, " N"]:
             scored = score_rollouts(self.styles, made, np.asarray(asked.labels))

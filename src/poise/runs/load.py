@@ -8,7 +8,7 @@ from typing import Any
 
 from ..algorithms import Algorithm, find_algorithm, fit_to
 from ..data.trajectories import Trajectories
-from ..domains import Domain, find_domain
+from ..domains import Domain, find_domain, recognise_integrator
 from ..errors import PoiseError, unknown
 from ..styles.labeling_functions import label_space, load_style
 from ..system import storage
@@ -86,6 +86,7 @@ def _load(
         domain = restore.domain(starts.states.shape[-1])
     elif isinstance(domain, str):
         domain = find_domain(domain)
+    domain = recognise_integrator(domain, starts)
     if algorithm is None:
         algorithm = restore.algorithm(experiment.algorithm)
     elif isinstance(algorithm, str):

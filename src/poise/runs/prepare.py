@@ -17,7 +17,7 @@ from ..algorithms import Algorithm, Stage, find_algorithm, fit_to, steers_in
 from ..config import Settings
 from ..data.splits import Splits, in_memory, split
 from ..data.trajectories import NAMES, Trajectories, per_row
-from ..domains import DOMAINS, Domain, Simulation, integrator, plain
+from ..domains import DOMAINS, Domain, Simulation, integrator, plain, recognise_integrator
 from ..domains.base import is_traced
 from ..errors import PoiseError, unknown
 from ..evaluation.report import FEW
@@ -116,6 +116,7 @@ def prepare(
         splits = load_splits(experiment, domain)
     domain = domain or plain(in_memory(splits.train), _name_of_data(experiment))
     check_dynamics(domain, splits.train)
+    domain = recognise_integrator(domain, splits.train)
     chosen = load_styles(experiment.styles or (), domain, experiment.classes)
     whole, rows = splits.train.source_and_rows()  # on disk, consecutive rows are the fastest to read
     scores = score_all(chosen, whole, progress)[:, rows]
