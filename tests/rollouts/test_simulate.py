@@ -174,7 +174,8 @@ def test_an_environment_of_whole_numbers_is_rolled_out_in_single_precision(marko
     np.testing.assert_array_equal(made.states[:, 1:], np.rint(made.states[:, :-1] + made.actions))
 
 
-def test_few_programs_serve_every_count(markov, walks):
+def test_few_programs_serve_every_count(markov, walks, monkeypatch):
+    monkeypatch.setattr(module, "PIECE", 16)
     traces = []
 
     def counted(states, actions):
@@ -189,6 +190,7 @@ def test_few_programs_serve_every_count(markov, walks):
     assert new_traces(5) > 0
     assert [new_traces(count) for count in (6, 7, 8, 5)] == [0] * 4
     assert new_traces(9) > 0
+    assert [new_traces(count) for count in (16, 17, 35)] == [0] * 3  # pieces of one program
 
 
 def test_whether_an_environment_can_be_traced_is_found_out_once(markov, walks):

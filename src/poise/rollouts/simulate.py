@@ -99,8 +99,9 @@ def simulate(
 ) -> Trajectories:
     """Rollouts of the policy in an environment: one program where JAX can trace it, else step by step on the host.
 
-    A program makes a power of two of rollouts, at most `PIECE`, and drops what is too many, so that few programs serve
-    every count. The noise belongs to the program: another count gives other rollouts.
+    A program makes a power of two of rollouts and drops what is too many, so that few programs serve every count; more
+    than `PIECE` are made by one program, piece by piece. The noise belongs to the program: another count gives other
+    rollouts.
     """
     if not callable(environment):
         made = _simulate_traced(policy, environment, request, key)
@@ -119,9 +120,10 @@ def simulate(
 def _simulate_traced(policy: Policy, dynamics: Dynamics, request: Request, key: PRNGKeyArray) -> Trajectories:
     firsts, made = range(0, len(request), PIECE), []
     keys = jax.random.split(key, len(firsts)) if len(firsts) > 1 else [key]
+    size = min(PIECE, 1 << (len(request) - 1).bit_length())
     for first, own in zip(firsts, keys, strict=True):
         count = min(PIECE, len(request) - first)
-        rows = first + np.minimum(np.arange(1 << (count - 1).bit_length()), count - 1)
+        rows = first + np.minimum(np.arange(size), count - 1)
         piece = _imagine(policy, dynamics, request.rows(rows), key=own)
         made.append([np.asarray(x)[:count] for x in (piece.states, piece.actions)])
     states, actions = (each[0] if len(each) == 1 else np.concatenate(each) for each in zip(*made, strict=True))
