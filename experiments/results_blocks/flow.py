@@ -161,7 +161,7 @@ def time_of_sampling() -> str:
         return _missing("the time that verified rollouts take")
     first, again = result["seconds"]
     return (
-        f"{result['seeds']} seeds are trained in {result['train_seconds']:.0f} s. {result['rollouts']:,} verified "
+        f"{result['seeds']} seeds are trained in {result['train_seconds']:.1f} s. {result['rollouts']:,} verified "
         f"rollouts of one of them take {first:.1f} s with compilation and {again:.1f} s again; "
         f"{100 * result['accepted'][0]:.2f} % are accepted ({provenance(result)})."
     )
