@@ -15,7 +15,7 @@ from flow_helpers import PLAIN, STEERED, STEPS, climb, drift, drifting, no_label
 from poise import LabelingFunction, Network, Trajectories, labeling_function
 from poise.domains import integrator
 from poise.domains.base import plain_domain
-from poise.evaluation.scored import LATER_LIMIT, LATER_STRENGTH, Known, TrainedSeed
+from poise.evaluation.scored import Known, TrainedSeed
 from poise.models import Flow, Labeler, Statistics
 from poise.models import flow as flows
 from poise.models.flow import Steering
@@ -240,14 +240,17 @@ def test_rollouts_of_different_lengths_are_steered_each_by_its_own():
     assert scored.joint[lengths == 3].mean() > 0.9
 
 
-def test_a_style_that_was_written_later_pulls_harder_and_further():
-    """The flow's own styles have its labels to follow; the later one has the pull alone."""
+def test_styles_that_were_written_later_pull_harder_the_more_there_are():
+    """The flow's own styles have its labels to follow; later ones have the pull alone."""
+
+    def ahead(states, actions):
+        return states[-1, 0]
+
     run = trained()
-    own, both = (run.trained(None, later)(0).policy(STEERED, STEPS)[0] for later in ((), run.fit_later([climb])))
-    assert isinstance(own, Steered)
-    assert isinstance(both, Steered)
-    assert (own.strength, own.limit) == (STEERED.strength, STEERED.limit)
-    assert (both.strength, both.limit) == (LATER_STRENGTH * STEERED.strength, LATER_LIMIT * STEERED.limit)
+    for later in ([], [climb], [climb, ahead]):
+        policy, _ = run.trained(None, run.fit_later(later))(0).policy(STEERED, STEPS)
+        assert isinstance(policy, Steered)
+        assert (policy.strength, policy.limit) == (max(1, len(later)) * STEERED.strength, STEERED.limit)
 
 
 class Oracle(Labeler):

@@ -31,8 +31,6 @@ MOST_LENGTHS = 4
 """Lengths of rollouts that are steered: each is a program of its own. Rollouts of rarer lengths are guided only."""
 HARDLY = 1e-6
 """The strength of steering in every other pass of verified sampling: chance may reach what steering leads away from."""
-LATER_STRENGTH, LATER_LIMIT = 8, 4
-"""How many times harder, and how much further, a plan is pulled where a style was written after training."""
 
 
 @dataclass(frozen=True)
@@ -253,9 +251,8 @@ class TrainedSeed:
             ), []
         followed = [i for i, useful in enumerate(known.gradients) if useful]
         learned = [i for i in range(len(self.space.own.kinds)) if i not in followed]
-        if len(self.styles) > len(self.space.own.kinds):
-            harder, further = LATER_STRENGTH * sampling.strength, LATER_LIMIT * sampling.limit
-            sampling = replace(sampling, strength=harder, limit=further)
+        if later := len(self.styles) - len(self.space.own.kinds):  # whose labels the flow does not follow by itself
+            sampling = replace(sampling, strength=later * sampling.strength)
         steered = steer(
             policy,
             [Target(self.styles[i], known.deviations[i]) for i in followed],
