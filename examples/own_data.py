@@ -31,13 +31,7 @@ def make_data(path: Path, count: int = 4000) -> None:
     np.savez(path, states=states, lengths=random.integers(10, 21, count), animal=random.integers(0, 40, count))
 
 
-SETTINGS = poise.Settings(
-    network=poise.Network(hidden=32, layers=(32, 32)),
-    training=poise.Training(policy_steps=800, labeler_steps=600, batch=64, learning_rate=2e-3),
-)
-
-
-def main(folder: Path, settings=SETTINGS, count=4000, rollouts=2000):
+def main(folder: Path, settings=poise.PRESETS["small"], count=4000, rollouts=2000):
     """Trains on the file, keeps animals apart, evaluates, and saves rollouts as another .npz."""
     make_data(folder / "animals.npz", count)
     run = poise.train(

@@ -9,10 +9,6 @@ import numpy as np
 
 import poise
 
-SETTINGS = poise.Settings(
-    network=poise.Network(hidden=48, layers=(48, 48)),
-    training=poise.Training(policy_steps=1000, labeler_steps=800, batch=64, learning_rate=2e-3),
-)
 COURT = np.asarray([47.0, 50.0])
 
 
@@ -30,13 +26,13 @@ def feet_per_second(positions):
     return 3.0 * np.linalg.norm(np.diff(positions, axis=0), axis=-1).mean()
 
 
-def main(settings=SETTINGS, count=10_000, frames=24):
+def main(settings=poise.PRESETS["small"], count=10_000, frames=24):
     """Trains a policy, then plays: a slow player, whose dial is turned to fast on the way."""
-    run = poise.train("ctvae-style", "basketball", ["speed", "destination"], settings=settings, count=count)
+    run = poise.train(data="basketball", styles=["speed", "destination"], settings=settings, count=count)
     actor = run.actor({"speed": "slow", "destination": "near"})
     began = time.perf_counter()
     slow = play(actor, np.asarray([30.0, 25.0]), frames // 2)
-    actor.dial({"speed": "fast"})  # what the player has done so far is not forgotten
+    actor.dial({"speed": "fast"})  # a new plan, which knows what the player has done so far
     fast = play(actor, slow[-1], frames // 2)
     each = (time.perf_counter() - began) / frames
     print(f"slow: {feet_per_second(slow):.1f} ft/s, then fast: {feet_per_second(fast):.1f} ft/s")

@@ -15,15 +15,9 @@ def hugging(states, actions):
     return jnp.abs(states[:, 1] - 25.0).mean()
 
 
-SETTINGS = poise.Settings(
-    network=poise.Network(hidden=48, layers=(48, 48)),
-    training=poise.Training(policy_steps=1000, labeler_steps=800, batch=64, learning_rate=2e-3),
-)
-
-
-def main(settings=SETTINGS, count=10_000, rollouts=2000):
+def main(settings=poise.PRESETS["small"], count=10_000, rollouts=2000):
     """Trains a policy for the new style and an old one, scores it, and asks it for something."""
-    run = poise.train("ctvae-style", "basketball", [hugging, "speed"], settings=settings, count=count)
+    run = poise.train(data="basketball", styles=[hugging, "speed"], settings=settings, count=count)
     print(run.evaluate(rollouts=rollouts))
     wide = run.sample(50, {"hugging": "wide", "speed": "slow"})
     print(f"\n50 slow players asked to stay wide: mean distance {hugging.scores(wide).mean():.1f} ft from the middle")

@@ -31,7 +31,7 @@ def test_an_example_has_under_sixty_lines(path):
     assert len(path.read_text().splitlines()) < 60
 
 
-UNTRAINED = replace(TINY, training=replace(TINY.training, policy_steps=0, labeler_steps=0))
+UNTRAINED = replace(TINY, training=replace(TINY.training, policy_steps=0, flow_steps=0, labeler_steps=0))
 """Other examples train their stages; here it would take most of the time to compile them."""
 
 
