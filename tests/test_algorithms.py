@@ -184,9 +184,13 @@ def test_a_flow_learns_a_labeler_where_a_style_has_no_gradient_to_steer_by():
         "labeler",
     ]
     assert fit_to(ALGORITHMS["flow-style"], BASKETBALL, (jumpy,)) is ALGORITHMS["flow-style"]
-    steered = [name for name, algorithm in ALGORITHMS.items() if table.steers_in(algorithm, BASKETBALL)]
+    steered = [name for name, algorithm in ALGORITHMS.items() if table.steers_in(algorithm, BASKETBALL, 0, 24)]
     assert steered == ["flow", "flow-style"]
-    assert not table.steers_in(ALGORITHMS["flow"], NO_DYNAMICS)
+    assert not table.steers_in(ALGORITHMS["flow"], NO_DYNAMICS, 0, 24)
+
+
+def test_only_plans_of_whole_trajectories_are_steered():
+    assert [table.steers_in(ALGORITHMS["flow"], BASKETBALL, horizon, 24) for horizon in (23, 24)] == [False, True]
 
 
 def test_an_unknown_algorithm_gets_a_suggestion():

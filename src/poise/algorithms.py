@@ -243,9 +243,16 @@ def fit_to(algorithm: Algorithm, domain: Domain, styles: Sequence[LabelingFuncti
     return algorithm
 
 
-def steers_in(algorithm: Algorithm, domain: Domain) -> bool:
-    """Whether labeling functions steer the algorithm in a domain: only there does a plan say where it leads."""
-    return algorithm.steered and domain.dynamics is integrator
+def steers_in(algorithm: Algorithm, domain: Domain, horizon: int, steps: int) -> bool:
+    """Whether labeling functions steer the algorithm: where a plan is a whole trajectory, and says where it leads.
+
+    Args:
+        algorithm: The algorithm.
+        domain: The domain that it is trained in.
+        horizon: Actions of a plan, as the settings of flows have them; 0 for as many as possible.
+        steps: Steps of the longest demonstration.
+    """
+    return algorithm.steered and domain.dynamics is integrator and (not horizon or horizon >= steps)
 
 
 def begins_with(algorithm: Algorithm, other: Algorithm) -> bool:

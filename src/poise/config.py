@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import numbers
 import typing
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -248,6 +249,9 @@ class Settings:
 def check_sampling(sampling: Sampling) -> Sampling:
     """The same value, if its numbers are in range."""
     _check_numbers("sampling", dataclasses.asdict(sampling))
+    for name in ("steps", "tries", "typical"):
+        if not isinstance(number := getattr(sampling, name), numbers.Integral):
+            raise PoiseError(f"sampling.{name} is a whole number; got {number!r}")
     if sampling.typical > 1 and sampling.tries == 1:
         raise PoiseError(
             f"sampling.typical chooses among accepted rollouts; got {sampling.typical} with one try, which accepts "

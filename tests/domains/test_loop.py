@@ -68,28 +68,7 @@ def test_states_of_another_shape_are_one_clear_line(shape):
     assert str(error.value) == f"the environment must return states of shape [3, 2]; got {list(shape)}"
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_first_step_after_which_no_rollout_is_finite_is_refused(value):
-    line = "^the environment returned NaN or infinite states for all 3 rollouts at the first step; check that"
-    with pytest.raises(PoiseError, match=line):
-        closed_loop(still, lambda states, actions: states * [1, value], STARTS, steps=2)
-
-
-def test_single_rollouts_may_become_nan():
+def test_rollouts_may_become_nan():
     broken = np.array([[np.nan], [1], [np.inf]])
     states, _ = closed_loop(still, lambda states, actions: states + broken, STARTS, steps=2)
     assert np.isfinite(states).all(axis=(1, 2)).tolist() == [False, True, False]
-
-
-def test_all_rollouts_may_become_nan_after_the_first_step():
-    def transition(states, actions):
-        return np.where(states > 5, np.nan, states + 5)
-
-    states, _ = closed_loop(still, transition, STARTS, steps=2)
-    assert np.isnan(states[:, 2]).any(axis=1).all()
-
-
-def test_no_rollouts_are_rolled_out_too():
-    states, actions = closed_loop(still, np.add, STARTS[:0], steps=2)
-    assert states.shape == (0, 3, 2)
-    assert actions.shape == (0, 2, 1)

@@ -85,7 +85,7 @@ def test_a_rollout_that_becomes_nan_is_replaced_by_its_demonstration(given, walk
     ("environment", "line"),
     [
         (lambda s, a: np.asarray(s)[:, 0], r"^the environment must return states of shape \[15, 2\]; got \[15\]$"),
-        (lambda s, a: np.full_like(s, np.nan), r"^the environment returned NaN or infinite states for all 15 rollouts"),
+        (lambda s, a: np.full_like(s, np.nan), r"^all 15 rollouts are NaN or infinite after their first step; check"),
     ],
     ids=["another shape", "NaN for all rollouts"],
 )

@@ -15,6 +15,7 @@ from flow_helpers import PLAIN, STEERED, STEPS, climb, drift, drifting, no_label
 from poise import LabelingFunction, Network, Trajectories, labeling_function
 from poise.domains import integrator
 from poise.domains.base import plain_domain
+from poise.evaluation import scored as evaluation
 from poise.evaluation.scored import Known, TrainedSeed
 from poise.models import Flow, Labeler, Statistics
 from poise.models import flow as flows
@@ -136,8 +137,8 @@ def test_a_free_label_exerts_no_pull():
     low, high = Bounds.of([target(DRIFT), target(CLIMB)])(jnp.asarray([[-1, 2], [0, -1], [1, 1]]))
     thresholds: Any = DRIFT.thresholds
     first, second = thresholds
-    np.testing.assert_allclose(low[:, 0], [-1e9, -1e9, first], rtol=1e-6)
-    np.testing.assert_allclose(high[:, 0], [1e9, first, second], rtol=1e-6)
+    np.testing.assert_allclose(low[:, 0], [-1e30, -1e30, first], rtol=1e-6)
+    np.testing.assert_allclose(high[:, 0], [1e30, first, second], rtol=1e-6)
     free, none = roll(steered(CLIMB), asked(-1)), roll(steered(), asked(-1, styles=0))
     np.testing.assert_allclose(free.actions, none.actions, atol=1e-5)
     assert np.abs(np.asarray(roll(steered(CLIMB), asked(2)).actions) - none.actions).max() > 0.5
@@ -146,9 +147,9 @@ def test_a_free_label_exerts_no_pull():
 def test_styles_of_different_numbers_of_classes_have_bounds_of_their_own():
     two = labeling_function(climb, classes=("down", "up"), thresholds=(0.0,))
     low, high = Bounds.of([target(two), target(DRIFT)])(jnp.asarray([[1, 2], [0, 0]]))
-    np.testing.assert_allclose(low[:, 0], [0, -1e9])
-    np.testing.assert_allclose(high[:, 0], [1e9, 0])
-    np.testing.assert_allclose(high[0, 1], 1e9)
+    np.testing.assert_allclose(low[:, 0], [0, -1e30])
+    np.testing.assert_allclose(high[:, 0], [1e30, 0])
+    np.testing.assert_allclose(high[0, 1], 1e30)
 
 
 def test_a_gradient_that_is_nan_somewhere_does_not_pull_there_and_leaves_the_rest():
@@ -240,17 +241,75 @@ def test_rollouts_of_different_lengths_are_steered_each_by_its_own():
     assert scored.joint[lengths == 3].mean() > 0.9
 
 
-def test_styles_that_were_written_later_pull_harder_the_more_there_are():
-    """The flow's own styles have its labels to follow; later ones have the pull alone."""
+def test_later_styles_pull_harder_the_more_of_them_are_asked_for():
+    """The flow's own styles have its labels to follow; later ones have the pull alone. What is free pulls nobody."""
+    run = trained()
+    policy, followed = run.trained(None, run.fit_later([climb, top, by_hand]))(0).policy(STEERED, STEPS)
+    assert isinstance(policy, Steered)
+    assert (followed, policy.later, policy.limit) == ([0, 1, 2], 2, STEERED.limit)  # not the one without a gradient
+    labels = np.asarray([[-1, 2, -1, -1], [-1, 2, 2, -1], [2, 2, -1, 1], [-1, -1, 2, 0]], np.int32)
+    context, _ = policy.begin(labels, np.full(4, STEPS), KEY)
+    np.testing.assert_allclose(context.strength, STEERED.strength * np.asarray([1, 1, 1, 2]))
 
-    def ahead(states, actions):
-        return states[-1, 0]
+
+def by_hand(states, actions):
+    return float(np.asarray(actions)[:, 0].max())
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e12])
+def test_scores_of_any_size_are_steered(scale):
+    def climb_in_small_units(states, actions):
+        return scale * actions[:, 1].mean()
 
     run = trained()
-    for later in ([], [climb], [climb, ahead]):
-        policy, _ = run.trained(None, run.fit_later(later))(0).policy(STEERED, STEPS)
-        assert isinstance(policy, Steered)
-        assert (policy.strength, policy.limit) == (max(1, len(later)) * STEERED.strength, STEERED.limit)
+    seed = run.trained(None, run.fit_later([climb_in_small_units]))(0)
+    for label in (0, 2):
+        labels = np.tile(np.asarray([[-1, label]], np.int32), (64, 1))
+        assert seed.score(Request(DATA[:64].starts, labels, DATA[:64].lengths, STEPS), KEY, STEERED).joint.mean() > 0.9
+
+
+def test_a_style_that_cannot_be_scored_at_a_length_does_not_steer_there():
+    def late(states, actions):
+        return jnp.max(actions[3:, 0])
+
+    run = trained()
+    later = run.fit_later([late, climb])
+    for length, steering in ((3, [0, 2]), (4, [0, 1, 2])):
+        assert run.trained(None, later)(0).policy(STEERED, length)[1] == steering
+    scored = run.sample_scored(4, {"late": "high"}, styles=[late], steps=3, tries=1)
+    assert not scored.scored[:, 1].any()
+
+
+def test_rollouts_of_many_lengths_are_steered_at_few(monkeypatch):
+    """Each at its own length or the next shorter one, so that its first steps show the style."""
+    monkeypatch.setattr(evaluation, "MOST_LENGTHS", 3)
+    lengths = np.resize(np.asarray([3, 4, 5, 6], np.int32), 200)
+    starts = replace_lengths(DATA[:200], lengths)
+    assert Known.of((CLIMB,), starts).lengths == (3, 4, 5)
+    labels = np.tile(np.asarray([[-1, 2]], np.int32), (200, 1))
+    run, at = trained(), []
+    seed = run.trained(None, run.fit_later([climb]))(0)
+    assert seed.known is not None
+    known = replace(seed.known, lengths=(3, 4, 5))
+
+    class Watched(TrainedSeed):
+        def policy(self, sampling, length):
+            at.append(length)
+            return super().policy(sampling, length)
+
+    watched = Watched(seed.parts, seed.domain, seed.styles, seed.space, find_known=lambda: known)
+    made = watched.score(Request(starts.starts, labels, lengths, STEPS), KEY, STEERED)
+    assert at == [3, 4, 5]
+    assert min(made.joint[lengths == length].mean() for length in (3, 4, 5)) > 0.9
+    free = seed.score(Request(starts.starts, labels, lengths, STEPS), KEY, PLAIN)
+    assert made.joint[lengths == 6].mean() > free.joint[lengths == 6].mean() + 0.1
+    np.testing.assert_array_equal(made.rollouts.lengths, lengths)
+    first = np.asarray(made.rollouts.actions)[:, 0]
+    assert len(np.unique(first, axis=0)) == 200  # no two of them from the same noise and start
+
+
+def replace_lengths(data: Trajectories, lengths: np.ndarray) -> Trajectories:
+    return Trajectories(data.states, data.actions, lengths)
 
 
 class Oracle(Labeler):
@@ -316,3 +375,8 @@ def test_a_score_that_wraps_is_led_the_shorter_way_round():
         found[style.wraps is None] = float(heading(None, done[0]))
     assert -np.pi <= found[False] < -2.9
     assert found[True] > -2.9  # all the way through the classes in between
+
+
+def test_a_flow_is_sampled_in_as_many_steps_as_are_asked_for():
+    few, many = (replace(STEERED, steps=steps) for steps in (2, 12))
+    assert [steer(flow(), [target(CLIMB)], s, length=STEPS, range=WIDE).flow.steps for s in (few, many)] == [2, 12]

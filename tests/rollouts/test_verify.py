@@ -10,16 +10,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import wander
+from conftest import count_compilations, wander
 from flow_helpers import PLAIN, STEPS, drifting, rough_flow, trained
 
 from poise import Domain, PoiseError, Trajectories, labeling_function
 from poise.config import Sampling
-from poise.evaluation.scored import Known, ScoredRollouts, TrainedSeed
+from poise.evaluation.scored import WEAK, Known, ScoredRollouts, TrainedSeed
 from poise.evaluation.support import Support
 from poise.rollouts import verify as module
 from poise.rollouts.requests import Request
 from poise.rollouts.verify import Verified, verify
+from poise.styles.label_spaces import Categories, LabelSpace, SharedSpace
 
 
 class World:
@@ -141,6 +142,9 @@ def side(states, actions):
     return jnp.sum(actions[:, 0])  # zeros are right
 
 
+SIDES = LabelSpace((Categories(2),))
+
+
 def broken(count: int, environment, tries: int):
     """A seed in an environment, its first try, and that verified."""
     walks = wander(count)
@@ -181,6 +185,49 @@ def test_a_first_rollout_that_became_nan_is_not_accepted():
     np.testing.assert_array_equal(found.joint[:4], False)
     assert found.accepted is not None
     assert not found.accepted[:4].any()
+
+
+@pytest.mark.parametrize("hosted", [True, False], ids=["on the host", "traced"])
+def test_starts_that_always_diverge_are_marked_and_lose_nothing(hosted):
+    """Later passes are of these starts alone: their rollouts may all be NaN."""
+
+    def environment(states, actions):
+        array = np if hosted else jnp
+        along = array.asarray(actions) * np.asarray([1, 0])
+        return array.where(states[:, 1:] > 1, np.nan, array.asarray(states) + along)
+
+    first, found = broken(80, environment, 4)
+    lost = ~np.isfinite(np.asarray(first.as_made().states)).all(axis=(1, 2))
+    assert 0 < lost.sum() < 40
+    assert found.accepted is not None
+    assert not found.accepted[lost].any()
+    assert found.accepted[first.joint].all()
+    np.testing.assert_array_equal(found.rollouts.metadata["finite"], ~lost)
+
+
+def test_every_other_pass_is_steered_weakly():
+    class Watched(TrainedSeed):
+        def roll_out(self, request, key, sampling=None):
+            assert sampling is not None
+            strengths.append(sampling.strength)
+            return Trajectories.unchecked(np.zeros((len(request), 2, 2)), np.zeros((len(request), 1, 2)), one)
+
+    strengths, one = list[float](), np.ones(4, np.int32)
+    request = Request(np.zeros((4, 2)), np.zeros((4, 1), np.int32), one, 1)  # zeros are right, and left is asked for
+    watched = Watched({"policy": rough_flow(wander(8), (2,))}, Domain("still"), (side,), SharedSpace.alone(SIDES))
+    watched.score_verified(request, jax.random.key(0), Sampling(tries=5, strength=0.7))
+    assert strengths == [0.7, WEAK, 0.7, WEAK, 0.7]
+
+
+def test_on_the_host_few_programs_serve_every_number_of_requests():
+    def environment(states, actions):
+        return np.add(np.asarray(states), np.asarray(actions))
+
+    for size in (1, 2, 4, 8, 16, 32, 64):
+        broken(size, environment, 1)
+    with count_compilations() as compiled:
+        broken(57, environment, 6)
+    assert not [line for line in compiled if "begin" in line or "follow" in line or "propose" in line]
 
 
 def test_shuffled_lengths_keep_their_rows():

@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import numpy as np
 import pytest
 from flow_helpers import STEERED, climb, drift, drifting
@@ -9,6 +10,7 @@ from flow_helpers import STEERED, climb, drift, drifting
 import poise
 from poise import Network, PoiseError, Settings, Training
 from poise.config import FlowNetwork
+from poise.rollouts.requests import Request
 from poise.styles.label_spaces import Categories, LabelSpace
 
 
@@ -51,6 +53,22 @@ def test_styles_come_in_the_order_in_which_they_are_named():
 def test_its_actor_acts_as_that_of_the_whole_run():
     whole, part = (run.actor({"climb": "high"}).step([0.0, 0.0]) for run in (both(), both().only(["climb"])))
     np.testing.assert_array_equal(part, whole)
+
+
+def test_beside_a_later_style_the_others_follow_the_data_too():
+    """The flow is given labels of the styles that nobody can ask for, as if the whole run were asked."""
+
+    def top(states, actions):
+        return states[-1, 1]
+
+    runs, given = (both(), both().only(["drift"])), []
+    for run, free in zip(runs, ([-1], []), strict=True):
+        seed = run.trained(None, run.fit_later([top]))(0)
+        labels = np.tile(np.asarray([[2, *free, 1]], np.int32), (8, 1))
+        request = Request(run.starts.starts[:8], labels, run.starts.lengths[:8], run.starts.steps)
+        given.append(seed._draw_free(request, jax.random.key(0)))
+    np.testing.assert_array_equal(*given)
+    assert (given[1] >= 0).all()
 
 
 def test_a_later_style_is_asked_for_beside_it():

@@ -353,3 +353,26 @@ def test_a_start_is_outside_only_beyond_all_starts_and_states_of_demonstrations(
     beyond = (last + np.array([0.0, 0.1])).tolist()
     assert starts_outside(beyond, known, nowhere)
     assert not starts_outside(beyond, known, np.stack([last, last + 1]))
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+def test_a_rollout_that_becomes_nan_is_marked_and_loses_no_other(tries):
+    def cliff(states, actions):
+        return np.where(np.asarray(states)[:, :1] > 1, np.nan, np.asarray(states) + np.asarray(actions))
+
+    domain = Domain("cliff", environment=cliff)
+    run = poise.train("rnn", wander(200), [path], domain=domain, settings=TINY, progress=False)
+    made = run.sample(60, {"path": "long"}, tries=tries)
+    finite = made.metadata["finite"]
+    assert 0 < finite.sum() < 60
+    assert not np.asarray(made.states)[~finite].any()
+    assert np.isfinite(np.asarray(made.states)).all()
+    assert np.asarray(made.states)[finite].any(axis=(1, 2)).all()
+
+
+@pytest.mark.parametrize("name", ["steps", "tries", "typical"])
+def test_numbers_of_rollouts_and_steps_are_whole(straight, name):
+    sampling = poise.Sampling(tries=4)
+    object.__setattr__(sampling, name, 2.5)  # types are checked in tests, not where users are
+    with pytest.raises(PoiseError, match=rf"^sampling.{name} is a whole number; got 2.5$"):
+        straight.sample(2, sampling=sampling)

@@ -18,18 +18,18 @@ from ..losses import Parts
 from ..models import Dynamics, Policy
 from ..rollouts.free_styles import Examples
 from ..rollouts.requests import Request
-from ..rollouts.simulate import find_environment, simulate
+from ..rollouts.simulate import check_environment, find_environment, simulate
 from ..rollouts.steer import Target, can_steer, guidance_of, is_flow, steer
 from ..rollouts.verify import verify
-from ..styles.gradients import try_gradients
+from ..styles.gradients import can_follow, try_gradients
 from ..styles.label_spaces import SharedSpace
 from ..styles.labeling_functions import LabelingFunction, label_space
 from ..styles.scoring import label_all, score_all
 from .support import Support
 
 MOST_LENGTHS = 4
-"""Lengths of rollouts that are steered: each is a program of its own. Rollouts of rarer lengths are guided only."""
-HARDLY = 1e-6
+"""Lengths that rollouts are steered at, where demonstrations have more: each is a program of its own."""
+WEAK = 1e-6
 """The strength of steering in every other pass of verified sampling: chance may reach what steering leads away from."""
 
 
@@ -87,14 +87,19 @@ def score_rollouts(
 
     A rollout that became NaN or infinite is wrong in every style, and one that a function cannot score in that style.
     """
+    rollouts = mark_finite(made, wanted)
+    finite, labels = rollouts.metadata["finite"], label_all(styles, rollouts, strict=False)
+    right, scored = np.equal(labels, wanted) | (wanted < 0), labels >= 0  # a style that is left free is right
+    return ScoredRollouts(rollouts, right & finite[:, None], finite, scored | ~finite[:, None])
+
+
+def mark_finite(made: Trajectories, wanted: Int[np.ndarray, "N M"]) -> Trajectories:
+    """The rollouts with what was asked for, and zeros for those that became NaN or infinite, which `finite` marks."""
     states, actions, real = np.asarray(made.states), np.asarray(made.actions), np.asarray(made.mask)
     finite_steps = np.isfinite(np.concatenate([states[:, 1:], actions], axis=-1)).all(axis=2) | ~real
     finite = np.asarray(finite_steps.all(axis=1))
     states, actions = np.where(finite[:, None, None], states, 0), np.where(finite[:, None, None], actions, 0)
-    rollouts = Trajectories(states, actions, np.asarray(made.lengths), {"labels": wanted})
-    labels = label_all(styles, rollouts, strict=False)
-    right, scored = np.equal(labels, wanted) | (wanted < 0), labels >= 0  # a style that is left free is right
-    return ScoredRollouts(rollouts, right & finite[:, None], finite, scored | ~finite[:, None])
+    return Trajectories(states, actions, np.asarray(made.lengths), {"labels": wanted, "finite": finite})
 
 
 def out_of_range(scored: ScoredRollouts, known: Trajectories) -> Bool[np.ndarray, " N"]:
@@ -117,6 +122,8 @@ class Known:
     """Whether each style's score has a useful gradient."""
     demonstrations: Trajectories | None = None
     """What the most typical rollouts are near to."""
+    lengths: tuple[int, ...] = ()
+    """The lengths at which rollouts of several lengths are steered."""
 
     @staticmethod
     def of(styles: Sequence[LabelingFunction], starts: Trajectories) -> Known:
@@ -127,7 +134,7 @@ class Known:
             limits = np.stack([seen.min(axis=0), seen.max(axis=0)])
         deviations = tuple(float(row.std()) for row in score_all(styles, starts))
         gradients = tuple(bool(style.gradient) for style in try_gradients(styles, starts))
-        return Known(limits, deviations, gradients, starts)
+        return Known(limits, deviations, gradients, starts, spread_lengths(np.asarray(starts.lengths)))
 
     @functools.cached_property
     def _support(self) -> Support | None:
@@ -151,6 +158,14 @@ class Known:
         states, real = np.asarray(made.states)[:, 1:], np.asarray(made.mask)
         inside = ((states >= self.range[0]) & (states <= self.range[1])).all(axis=-1)
         return (~inside & real).any(axis=1)
+
+
+def spread_lengths(lengths: Int[np.ndarray, " N"]) -> tuple[int, ...]:
+    """The lengths at which rollouts are steered: all, or as many as `MOST_LENGTHS`, the shortest one among them."""
+    found = np.unique(lengths)
+    if len(found) > MOST_LENGTHS:
+        found = np.unique(np.quantile(lengths, np.arange(MOST_LENGTHS) / MOST_LENGTHS, method="lower"))
+    return tuple(found.tolist())
 
 
 @dataclass(frozen=True)
@@ -198,23 +213,29 @@ class TrainedSeed:
         A flow is steered and guided as `sampling` says; without one, policies are sampled as they were trained.
         """
         labels, drawn = np.asarray(request.labels), self._draw_free(request, key)
-        unsteered = request.with_labels(self.arrange(labels, drawn=drawn))
         if not self._steers(sampling):
             policy, _ = self.policy(sampling, request.steps)
+            unsteered = request.with_labels(self.arrange(labels, drawn=drawn))
             return simulate(policy, self.environment, unsteered, key=key)
-        lengths, by_length = np.minimum(np.asarray(request.lengths), self.parts["policy"].horizon), []
-        found, counts = np.unique(lengths, return_counts=True)
-        steered = found[np.argsort(-counts, kind="stable")[:MOST_LENGTHS]]
-        for length in steered:
+        at, by_length = self._steered_at(request), []
+        for length in np.unique(at):
             policy, followed = self.policy(sampling, int(length))
-            both = request.with_labels(self.arrange(labels, followed, drawn))
-            rows = np.flatnonzero(lengths == length)
-            by_length.append((rows, simulate(policy, self.environment, both.rows(rows), key=key)))
-        rare = np.flatnonzero(~np.isin(lengths, steered))
-        if len(rare):
-            policy, _ = self.policy(replace(sampling, strength=0.0), request.steps)
-            by_length.append((rare, simulate(policy, self.environment, unsteered.rows(rare), key=key)))
+            both, rows = request.with_labels(self.arrange(labels, followed, drawn)), np.flatnonzero(at == length)
+            own_key = key if len(rows) == len(at) else jax.random.fold_in(key, int(length))
+            by_length.append((rows, simulate(policy, self.environment, both.rows(rows), key=own_key)))
         return _merge(by_length)
+
+    def _steered_at(self, request: Request) -> Int[np.ndarray, " N"]:
+        """The length at which each rollout is steered: its own, or the next shorter one that programs are made for.
+
+        Its first steps then show the style. A rollout that is shorter than all demonstrations is steered at its own.
+        """
+        lengths = np.minimum(np.asarray(request.lengths), self.parts["policy"].horizon)
+        known = np.asarray(self.known.lengths if self.known else ())
+        if not len(known) or (lengths == min(request.steps, self.parts["policy"].horizon)).all():
+            return lengths
+        below = np.searchsorted(known, lengths, side="right") - 1
+        return np.where(below < 0, lengths, known[below])
 
     def arrange(
         self,
@@ -249,20 +270,27 @@ class TrainedSeed:
             return (
                 policy.sampled(policy.steps, guidance_of(policy, sampling)) if sampling and is_flow(policy) else policy
             ), []
-        followed = [i for i, useful in enumerate(known.gradients) if useful]
-        learned = [i for i in range(len(self.space.own.kinds)) if i not in followed]
-        if later := len(self.styles) - len(self.space.own.kinds):  # whose labels the flow does not follow by itself
-            sampling = replace(sampling, strength=later * sampling.strength)
+        own, shapes = len(self.space.own.kinds), self._shapes(length)
+        followed = [
+            i for i, useful in enumerate(known.gradients) if useful and can_follow(self.styles[i].score, *shapes)
+        ]
+        learned = [i for i in range(own) if i not in followed]
         steered = steer(
             policy,
             [Target(self.styles[i], known.deviations[i]) for i in followed],
             sampling,
             length=length,
             range=known.range,
+            later=sum(i >= own for i in followed),
             labeler=self.parts.get("labeler"),
             learned=[self.space.position(i) for i in learned],
         )
         return steered, followed + learned
+
+    def _shapes(self, length: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The shapes of the states and actions of a trajectory of so many steps."""
+        statistics = self.parts["policy"].statistics
+        return (length + 1, statistics.state.mean.size), (length, statistics.action.mean.size)
 
     def _steers(self, sampling: Sampling | None) -> TypeGuard[Sampling]:
         """Whether rollouts are steered: a flow that plans whole trajectories is, if it is asked to."""
@@ -271,7 +299,9 @@ class TrainedSeed:
 
     def score(self, request: Request, key: PRNGKeyArray, sampling: Sampling | None = None) -> ScoredRollouts:
         """Rollouts, scored by the true labeling functions."""
-        return score_rollouts(self.styles, self.roll_out(request, key, sampling), np.asarray(request.labels))
+        made = self.roll_out(request, key, sampling)
+        check_environment(made.states)
+        return score_rollouts(self.styles, made, np.asarray(request.labels))
 
     def score_verified(
         self,
@@ -292,10 +322,13 @@ class TrainedSeed:
             return scored.joint & ~known.out_of_range(scored.rollouts) if in_range and known else scored.joint
 
         known = self.known
-        hardly = replace(sampling, strength=min(HARDLY, sampling.strength))
+        weakly = replace(sampling, strength=min(WEAK, sampling.strength))
 
         def roll_out(asked: Request, key: PRNGKeyArray, number: int) -> Trajectories:
-            return self.roll_out(asked, key, hardly if number % 2 else sampling)
+            made = self.roll_out(asked, key, weakly if number % 2 else sampling)
+            if number == 0:  # later ones are few, and may all be from starts that diverge
+                check_environment(made.states)
+            return made
 
         found = verify(
             roll_out,

@@ -104,17 +104,19 @@ def simulate(
     rollouts.
     """
     if not callable(environment):
-        made = _simulate_traced(policy, environment, request, key)
-    elif isinstance(environment, Hashable) and _is_traced(policy, environment, request.rows(np.zeros(1, int))):
-        made = _simulate_traced(policy, KnownDynamics(environment), request, key)
-    else:
-        made = _simulate_on_host(policy, environment, request, key)
-    if len(request) > 1 and not np.isfinite(np.asarray(made.states)[:, 1]).all(axis=1).any():
+        return _simulate_traced(policy, environment, request, key)
+    if isinstance(environment, Hashable) and _is_traced(policy, environment, request.rows(np.zeros(1, int))):
+        return _simulate_traced(policy, KnownDynamics(environment), request, key)
+    return _simulate_on_host(policy, environment, request, key)
+
+
+def check_environment(states: Float[Array, "N T1 S"]) -> None:
+    """Refuses rollouts that are all NaN or infinite after their first step."""
+    if len(states) > 1 and not np.isfinite(np.asarray(states)[:, 1]).all(axis=1).any():
         raise PoiseError(
-            f"all {len(request)} rollouts are NaN or infinite after their first step; "
-            "does the environment return finite next states?"
+            f"all {len(states)} rollouts are NaN or infinite after their first step; check that the environment "
+            "expects states and actions in the units and the order of the demonstrations, and returns finite states"
         )
-    return made
 
 
 def _simulate_traced(policy: Policy, dynamics: Dynamics, request: Request, key: PRNGKeyArray) -> Trajectories:
@@ -139,14 +141,17 @@ def _is_traced(policy: Policy, environment: Transition, request: Request) -> boo
 
 
 def _simulate_on_host(policy: Policy, environment: Transition, request: Request, key: PRNGKeyArray) -> Trajectories:
+    """The environment steps these rollouts; the policy acts for a power of two, as in a traced environment."""
     key_begin, key_noise = jax.random.split(key)
-    plans = -(-request.steps // policy.replan)
-    noise = np.asarray(jax.random.normal(key_noise, (plans, len(request), policy.noise)))
-    context, memory = begin_of(policy, jnp.asarray(request.labels), jnp.asarray(request.lengths), key_begin)
+    plans, count = -(-request.steps // policy.replan), len(request)
+    filled = request.rows(np.minimum(np.arange(1 << (count - 1).bit_length()), count - 1))
+    noise = np.asarray(jax.random.normal(key_noise, (plans, len(filled), policy.noise)))
+    context, memory = begin_of(policy, jnp.asarray(filled.labels), jnp.asarray(filled.lengths), key_begin)
     player = Player(policy, context, memory)
 
     def act(number: int, states: np.ndarray) -> np.ndarray:
-        return player.act(states, lambda: noise[number // policy.replan])
+        all_states = np.concatenate([states, np.repeat(states[-1:], len(filled) - count, axis=0)])
+        return player.act(all_states, lambda: noise[number // policy.replan])[:count]
 
     states, actions = closed_loop(act, _in_single_precision(environment), np.asarray(request.starts), request.steps)
     return Trajectories.unchecked(states, actions, np.asarray(request.lengths))
@@ -184,6 +189,7 @@ def collect(
         return np.asarray(action).reshape(len(states), -1)
 
     made = closed_loop(act, _in_single_precision(environment), np.asarray(shown.starts), steps)
+    check_environment(made[0])
     finite = np.asarray(np.isfinite(made[0]).all(axis=(1, 2)) & np.isfinite(made[1]).all(axis=(1, 2)))
     pairs = zip(made, (np.asarray(shown.states), np.asarray(shown.actions)), strict=True)
     states, actions = (np.where(finite[:, None, None], new, old) for new, old in pairs)

@@ -29,8 +29,8 @@ from .requests import FREE
 
 FIRST_SOFTNESS = 0.5  # of thresholds while a plan is all noise, in units of a score's deviation
 SWEEPS, NUDGE = 16, 0.1  # of the last corrections, and the largest of each, in units of the actions' deviation
-MARGIN = 0.02  # that they leave to a threshold, in units of a score's deviation
-FAR = 1e9  # a bound that is none
+MARGIN, WIDE_MARGIN = 0.02, 0.3  # that they leave to a threshold, in units of a score's deviation; if more steps follow
+FAR = 1e30  # a bound that is none
 CLASSES = 8  # bounds are kept for a multiple of so many, so that styles of few classes share a program
 EDGE = 0.01  # softness of the edges of the range, as a share of the range
 
@@ -77,6 +77,7 @@ class SteeredContext(NamedTuple):
     flow: Context
     low: Float[Array, "N K"]
     high: Float[Array, "N K"]
+    strength: Float[Array, " N"]
     labels: Int[Array, "N M"]
     """The labels that the labeler is asked for; -1 where a style is steered by its own gradient."""
 
@@ -99,8 +100,10 @@ class Steered(eqx.Module):
     scores: tuple[Score, ...] = eqx.field(static=True)
     learned: tuple[int, ...] = eqx.field(static=True)
     """The flow's labels that are steered by the labeler."""
+    later: int = eqx.field(static=True)
+    """How many of the scores, the last ones, are of styles that the flow was not trained in."""
     length: int = eqx.field(static=True)
-    """Steps of all rollouts: a labeling function sees nothing beyond them."""
+    """Steps that labeling functions see; no rollout is shorter."""
 
     @property
     def replan(self) -> int:
@@ -129,7 +132,9 @@ class Steered(eqx.Module):
         own, targets, learned = jnp.split(jnp.asarray(labels), ends, axis=1)
         context, memory = self.flow.begin(own, lengths, key)
         asked = jnp.full_like(own, FREE).at[:, jnp.asarray(self.learned, int)].set(learned)
-        return SteeredContext(context, *self.bounds(targets), asked), memory
+        later = (targets[:, len(self.scores) - self.later :] != FREE).sum(axis=1)
+        strength = self.strength * jnp.maximum(later, 1)  # the flow has no label that would lead to a later style
+        return SteeredContext(context, *self.bounds(targets), strength, asked), memory
 
     def propose(
         self, context: SteeredContext, memory: Past | tuple[()], state: Array, noise: Array
@@ -150,7 +155,7 @@ class Steered(eqx.Module):
             softness = self.softness + FIRST_SOFTNESS * (1 - time)
             slopes = (jax.grad(lambda end, loss=loss: loss(end, softness).sum())(end) for loss in losses)
             slope = sum((_finite(slope) for slope in slopes), start=jnp.zeros_like(end))
-            return jnp.clip(-self.strength * slope, -self.limit, self.limit)
+            return jnp.clip(-context.strength[:, None, None] * slope, -self.limit, self.limit)
 
         losses = self._losses(context, situation)
         return Steering(pull, lambda plan: self._finish(context, situation, plan))
@@ -165,7 +170,7 @@ class Steered(eqx.Module):
 
         def leave(plan: Plan, softness: Array) -> Array:
             low, high = self.range
-            states, _ = self._leads_to(situation, plan)
+            states = self.flow.states(situation, plan)
             return _outside(states[:, 1:], low, high, jnp.maximum(EDGE * (high - low), 1e-6)).sum(axis=(1, 2))
 
         def miss(number: int, plan: Plan, softness: Array) -> Array:
@@ -190,7 +195,8 @@ class Steered(eqx.Module):
 
     def _finish(self, context: SteeredContext, situation: Situation, plan: Plan) -> Plan:
         """The plan after small steps, score by score, to the nearest score that is asked for (Kaczmarz's method)."""
-        margin = jnp.minimum(MARGIN * self.deviations, (context.high - context.low) / 4)
+        margin = jnp.where(context.flow.lengths > self.length, WIDE_MARGIN, MARGIN)[:, None] * self.deviations
+        margin = jnp.minimum(margin, (context.high - context.low) / 4)
         free = (situation.status == TO_PLAN)[..., None]
 
         def correct(plan: Plan, number: int) -> Plan:
@@ -243,6 +249,7 @@ def steer(
     *,
     length: int,
     range: Float[np.ndarray, "2 S"],
+    later: int = 0,
     labeler: Labeler | None = None,
     learned: Sequence[int] = (),
 ) -> Steered:
@@ -252,19 +259,21 @@ def steer(
         flow: A flow that plans whole trajectories.
         targets: Styles to steer by with their own gradients; the labels that are asked of them follow the flow's.
         sampling: Guidance, strength, limit and steps.
-        length: Steps of the rollouts.
+        length: Steps that labeling functions see: those of the shortest rollout.
         range: The smallest and largest states to stay between.
+        later: How many of the targets, the last ones, are styles that the flow was not trained in.
         labeler: A labeler to steer by where a style has no gradient of its own.
         learned: The flow's labels that are steered by the labeler; those that are asked come last.
     """
     return Steered(
-        flow=flow.sampled(max(flow.steps, sampling.steps), guidance_of(flow, sampling)),
+        flow=flow.sampled(sampling.steps, guidance_of(flow, sampling)),
         bounds=Bounds.of(targets),
         deviations=jnp.asarray([max(target.deviation, 1e-12) for target in targets], jnp.float32),
         range=jnp.asarray(range, jnp.float32),
         labeler=labeler if learned else None,
         scores=tuple(target.style.score for target in targets),
         learned=tuple(learned),
+        later=later,
         length=length,
         strength=jnp.asarray(sampling.strength),
         limit=jnp.asarray(sampling.limit),

@@ -21,9 +21,10 @@ from ..evaluation.feasibility import (
     measure_feasibility,
     nearest_feasible,
 )
-from ..evaluation.scored import ScoredRollouts, TrainedSeed
+from ..evaluation.scored import ScoredRollouts, TrainedSeed, mark_finite
 from ..rollouts.free_styles import Examples
 from ..rollouts.requests import FREE, Request, Words, check_draw, check_state, draw_labels, find_classes
+from ..rollouts.simulate import check_environment
 from ..styles.label_spaces import LabelSpace, SharedSpace
 from ..styles.labeling_functions import LabelingFunction
 from .prepare import load_styles
@@ -51,6 +52,12 @@ class Asked(NamedTuple):
     request: Request
     trained: TrainedSeed
     key: jax.Array
+
+    def once(self, sampling: Sampling) -> Trajectories:
+        """One rollout per request, of which no labeling function is asked."""
+        made = self.trained.roll_out(self.request, self.key, sampling)
+        check_environment(made.states)
+        return mark_finite(made, np.asarray(self.request.labels))
 
     def verified(self, sampling: Sampling, in_range: bool) -> ScoredRollouts:
         """The rollouts, scored; with more than one try made again until they are right, which their metadata tell."""
@@ -168,8 +175,8 @@ def find_examples(
     if labels.shape[1] == own:
         every = SharedSpace(trained_in, space.shared)
         return Examples(kept["example_starts"], every.pad_labels(kept["example_labels"]))
-    both = np.concatenate([space.pad_labels(labels[:, :own]), labels[:, own:]], axis=1)
-    return Examples(np.asarray(starts.starts), both)
+    every = SharedSpace(trained_in, space.shared).pad_labels(kept.get("trained_labels", labels[:, :own]))
+    return Examples(np.asarray(starts.starts), np.concatenate([every, labels[:, own:]], axis=1))
 
 
 def find_styles(styles: Sequence[LabelingFunction], names: Sequence[str]) -> list[int]:

@@ -123,7 +123,8 @@ def prepare(
     fitted = tuple(style.fit_scores(row) for style, row in zip(chosen, scores, strict=True))
     noise = tuple(experiment.noise * float(row.std()) for row in scores)
     labels = classify_all(fitted, scores, noise)
-    if steers_in(algorithm, domain):
+    assert experiment.settings is not None
+    if steers_in(algorithm, domain, experiment.settings.network.flow.horizon, splits.train.steps):
         fitted = try_gradients(fitted, splits.validation)
     return Prepared(experiment, splits, domain, fit_to(algorithm, domain, fitted), fitted, labels, noise)
 

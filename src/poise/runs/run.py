@@ -111,7 +111,8 @@ class Run:
         if not self.parts["policy"].open_labels:
             raise PoiseError(f"{self.experiment.algorithm_name!r} always needs all its styles; a flow leaves some free")
         rows = find_styles(self.styles, styles)
-        starts, metadata = self.starts, {**self.starts.metadata, "labels": self.labels[:, rows]}
+        starts, metadata = self.starts, {"trained_labels": self.labels, **self.starts.metadata}
+        metadata["labels"] = self.labels[:, rows]
         starts = Trajectories(starts.states, starts.actions, starts.lengths, metadata)
         chosen = tuple(self.styles[i] for i in rows)
         return replace(self, styles=chosen, starts=starts, space=self._own_space.only(rows))
@@ -174,8 +175,9 @@ class Run:
             draw: Seed of the randomness. The same arguments give the same rollouts; another count gives others.
 
         Returns:
-            The rollouts. Their metadata hold what was asked for as `labels`, -1 where a style was left free, and with
-            more than one try also `tries` and `accepted`: what no try reached keeps its first rollout, marked False.
+            The rollouts. Their metadata hold what was asked for as `labels`, -1 where a style was left free; `finite`,
+            False where a rollout became NaN or infinite and is zeros; and with more than one try also `tries` and
+            `accepted`: what no try reached keeps its first rollout, marked False.
 
         Raises:
             PoiseError: A style, a class or a seed is not known, or a number is out of range.
@@ -193,8 +195,7 @@ class Run:
         if sampling.tries > 1:
             self.check_styles()
             return asked.verified(sampling, in_range).rollouts
-        made = asked.trained.roll_out(asked.request, asked.key, sampling)
-        return Trajectories(made.states, made.actions, made.lengths, {"labels": np.asarray(asked.request.labels)})
+        return asked.once(sampling)
 
     def sample_scored(
         self,
@@ -371,7 +372,6 @@ class Run:
         if space.shared != own.shared:
             like = shapes_of_parts(self.experiment, self.algorithm, self.domain, space.shared, self.starts, self.steps)
             parts_of = functools.partial(one_run, SharedSpace(own.shared, space.shared).pad(self.parts, like))
-
         find = functools.cache(lambda: find_examples(self.starts, self.labels_in(later), space, own.shared))
 
         def trained(i: int) -> TrainedSeed:

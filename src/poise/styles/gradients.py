@@ -30,6 +30,11 @@ def try_gradients(styles: Sequence[LabelingFunction], demonstrations: Trajectori
     return tuple(style if style.gradient is not None else replace(style, gradient=next(found)) for style in styles)
 
 
+def can_follow(score: Score, *shapes: tuple[int, int]) -> bool:
+    """Whether JAX can trace a score for states and actions of these shapes: a trajectory may be too short for it."""
+    return traced.outline(score, *shapes) is not NotImplemented
+
+
 def useful_gradients(scores: Sequence[Score], demonstrations: Trajectories) -> list[bool]:
     """Whether a step along the gradient of each score changes the score as the gradient says.
 
