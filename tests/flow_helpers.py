@@ -52,14 +52,23 @@ def trained() -> Run:
     return poise.train("flow", drifting(1500), [drift], settings=settings, progress=False)
 
 
-def new_flow(data: Trajectories, kinds: tuple[int, ...] = (3,), *, adds_up: bool = True, **sizes: Any) -> Flow:
+def new_flow(
+    data: Trajectories,
+    kinds: tuple[int | Categories, ...] = (3,),
+    *,
+    adds_up: bool = True,
+    position: tuple[int, ...] = (),
+    **sizes: Any,
+) -> Flow:
     """An untrained flow."""
     network = Network(flow=FlowNetwork(**{"width": 16, "blocks": 1, "steps": 4, **sizes}))
-    space = LabelSpace(tuple(Categories(kind) for kind in kinds))
-    return Flow(Statistics.of(data), space, network, adds_up=adds_up, key=jax.random.key(0))
+    space = LabelSpace(tuple(Categories(kind) if isinstance(kind, int) else kind for kind in kinds))
+    return Flow(Statistics.of(data), space, network, adds_up=adds_up, position=position, key=jax.random.key(0))
 
 
-def rough_flow(data: Trajectories, kinds: tuple[int, ...] = (3,), rough: float = 1.0, **given: Any) -> Flow:
+def rough_flow(
+    data: Trajectories, kinds: tuple[int | Categories, ...] = (3,), rough: float = 1.0, **given: Any
+) -> Flow:
     """A flow with random weights everywhere, so that its velocity depends on all that it reads; nothing is compiled."""
     shapes = eqx.filter_eval_shape(lambda: new_flow(data, kinds, **given))
     random = np.random.default_rng(0)

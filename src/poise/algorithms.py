@@ -62,8 +62,9 @@ def rnn(problem: Problem, key: PRNGKeyArray) -> RNN:
 
 def flow(problem: Problem, key: PRNGKeyArray) -> Flow:
     """A flow that is conditioned on the labels."""
-    adds_up = problem.domain.dynamics is integrator
-    return Flow(problem.statistics, problem.space, problem.network, adds_up=adds_up, key=key)
+    domain = problem.domain
+    adds_up, position = domain.dynamics is integrator, domain.position
+    return Flow(problem.statistics, problem.space, problem.network, adds_up=adds_up, position=position, key=key)
 
 
 def dynamics(problem: Problem, key: PRNGKeyArray) -> KnownDynamics | LearnedDynamics:

@@ -281,6 +281,7 @@ _CHEETAH = Settings(
         decoder="markov",
         variance="global",
         gradient_decay=0.9,
+        flow=FlowNetwork(steps=5),
     ),
     training=Training(
         policy_steps=4_000,
@@ -317,11 +318,11 @@ PRESETS: dict[str, Settings] = {
             hidden=64,
             layers=(128, 128),
             dynamics_layers=(256, 256),
-            flow=FlowNetwork(width=256, blocks=4),
+            flow=FlowNetwork(width=256, blocks=4, steps=5),
         ),
         training=replace(
             _CHEETAH.training,
-            flow_steps=4_000,
+            flow_steps=6_000,
             flow_batch=256,
             policy_steps=1_500,
             dynamics_steps=2_500,

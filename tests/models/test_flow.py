@@ -16,7 +16,7 @@ from poise import Trajectories
 from poise.models import Flow, Policy
 from poise.models import flow as module
 from poise.models.flow import BEYOND, HAPPENED, TO_PLAN, Past
-from poise.styles.label_spaces import Categories, LabelSpace, SharedSpace
+from poise.styles.label_spaces import GRADES, Categories, Graded, LabelSpace, SharedSpace
 
 KEY = jax.random.key(1)
 match = eqx.filter_jit(lambda flow, *given: flow.match(*given))
@@ -45,6 +45,26 @@ def garbage(data: Trajectories, value: float) -> Trajectories:
 
 def noise_for(flow: Flow, count: int, seed: int = 0) -> Any:
     return jax.random.normal(jax.random.key(seed), (count, flow.noise))
+
+
+def test_short_plans_do_not_read_where_a_body_is(walks):
+    short, whole = (rough_flow(walks, adds_up=adds_up, position=(0,)) for adds_up in (False, True))
+    for flow, reads in ((short, [False, True]), (whole, [True, True])):
+        context, memory = begin(flow, no_labels(60), jnp.asarray(walks.lengths))
+        noise, starts = noise_for(flow, 60), np.asarray(walks.starts)
+        plans = [propose(flow, context, memory, starts + move, noise) for move in ([0, 0], [1, 0], [0, 1])]
+        assert [bool(np.abs(plan - plans[0]).max() > 1e-3) for plan in plans[1:]] == reads
+
+
+def test_graded_labels_lose_their_grades_in_some_rows(walks):
+    graded = Graded(3).grade(np.arange(2_000) % 3, np.arange(2_000) % GRADES)
+    labels = jnp.asarray(np.stack([graded, np.arange(2_000) % 2], axis=1))
+    flow = new_flow(walks, (Graded(3), 2), drop=0.0)
+    left = np.asarray(leave_free(flow, labels, KEY))
+    alone = left[:, 0] < 3
+    np.testing.assert_allclose(alone.mean(), module.CLASS_ALONE, atol=0.03)
+    np.testing.assert_array_equal(left[~alone], np.asarray(labels)[~alone])
+    np.testing.assert_array_equal(flow.space.classes_of(left), flow.space.classes_of(labels))
 
 
 KINDS = pytest.mark.parametrize("adds_up", [True, False], ids=["whole", "short"])

@@ -14,6 +14,7 @@ from poise import Network, Run, Settings, Training, Trajectories
 from poise.config import FlowNetwork
 from poise.rollouts.free_styles import NEARBY, Examples
 from poise.rollouts.requests import FREE, Request
+from poise.styles.label_spaces import GRADES, Categories, Graded, LabelSpace
 
 RANDOM = np.random.default_rng(0)
 STARTS = RANDOM.uniform(0, 10, size=(400, 2))
@@ -56,6 +57,34 @@ def test_a_style_stays_free_where_no_demonstration_has_the_others():
     assert (made[1] != FREE).all()
 
 
+GRADED = LabelSpace((Graded(3), Graded(2), Categories(4)))
+GRADES_SHOWN = RANDOM.integers(GRADES, size=(400, 2))
+WITH_GRADES = LABELS + np.pad((GRADES_SHOWN + 1) * [3, 2], ((0, 0), (0, 1)))
+
+
+def test_a_graded_style_takes_the_grade_of_a_demonstration_with_all_classes_that_starts_nearby():
+    examples = Examples(STARTS, WITH_GRADES, GRADED)
+    asked = np.tile([2, FREE, 1], (200, 1))
+    made = examples.fill(np.tile([[0.5, 5.0]], (200, 1)), asked, np.random.default_rng(0))
+    assert GRADED.classes_of(made).tolist() == [[2, 0, 1]] * 200  # and the side on which they start
+    known = {tuple(row) for row in WITH_GRADES.tolist()}
+    assert {tuple(row) for row in made.tolist()} <= known  # all grades are those of one demonstration
+    assert 1 < len({tuple(row) for row in made.tolist()}) <= NEARBY
+
+
+def test_without_starts_grades_are_drawn_from_all_demonstrations():
+    made = Examples(STARTS, WITH_GRADES, GRADED).fill(None, np.tile([2, FREE, 1], (2_000, 1)), np.random.default_rng(0))
+    match = WITH_GRADES[(LABELS[:, 0] == 2) & (LABELS[:, 2] == 1)]
+    assert {tuple(row) for row in made.tolist()} == {tuple(row) for row in match.tolist()}
+
+
+def test_classes_that_no_demonstration_shows_together_are_graded_one_by_one():
+    apart = Examples(STARTS, np.where(LABELS[:, :1] == 0, WITH_GRADES * [1, 1, 0], WITH_GRADES), GRADED)
+    (made,) = apart.fill(STARTS[:1], np.asarray([[0, 1, 3]]), np.random.default_rng(0))
+    assert GRADED.classes_of(made).tolist() == [0, 1, 3]
+    assert (made[:2] >= [3, 2]).all()  # graded
+
+
 def test_a_request_that_leaves_nothing_free_is_as_it_was():
     np.testing.assert_array_equal(filled(STARTS[:20], LABELS[:20]), LABELS[:20])
 
@@ -85,7 +114,7 @@ def flow() -> Run:
 def drawn(run: Run, words, **more) -> np.ndarray:
     """The labels that the policy of a run is given."""
     asked = run._ask(64, words, more.get("styles", ()), None, None, None, 0)
-    found = asked.trained._draw_free(asked.request, asked.key)
+    found = asked.trained.draw_open(np.asarray(asked.request.labels), np.asarray(asked.request.starts), asked.key)
     assert found is not None
     return found
 

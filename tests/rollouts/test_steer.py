@@ -360,6 +360,20 @@ def test_a_score_that_cannot_be_hashed_is_steered_by_as_well():
     assert trained().sample_scored(64, {"climb": "high"}, styles=[style], sampling=STEERED).joint.mean() > 0.9
 
 
+def test_labeling_functions_see_actions_as_they_are_clipped():
+    """Or a pull would go on where the actions cannot follow."""
+    limited = eqx.tree_at(lambda f: f.statistics, flow(), replace(flow().statistics, limits=(-0.5, 0.5)))
+    steered = steer(limited, [target(CLIMB)], STEERED, length=STEPS, range=WIDE)
+    context, memory = steered.begin(np.zeros((50, 2), np.int32), np.full(50, STEPS), KEY)
+    situation, _ = limited.situation(context.flow, memory, jnp.asarray(DATA[:50].starts))
+    plan = 3 * jax.random.normal(KEY, situation.past.shape)
+    states, actions = steered._leads_to(situation, plan)
+    taken = limited.statistics.action_of(plan)
+    assert np.abs(taken).max() == 0.5
+    np.testing.assert_allclose(actions, taken)
+    np.testing.assert_allclose(jnp.diff(states, axis=1), taken, atol=1e-5)
+
+
 def test_a_score_that_wraps_is_led_the_shorter_way_round():
     def heading(states, actions):
         return jnp.arctan2(actions[:, 1].mean(), actions[:, 0].mean())

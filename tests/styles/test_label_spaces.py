@@ -15,7 +15,7 @@ from poise.algorithms import Problem
 from poise.data.batches import Batch
 from poise.domains import Domain
 from poise.models import TVAE, Labeler, Statistics
-from poise.styles.label_spaces import Categories, LabelSpace, SharedSpace, shared_space
+from poise.styles.label_spaces import GRADES, Categories, Graded, LabelSpace, SharedSpace, shared_space
 from poise.training.stages import losses_of
 
 TWO, THREE, FOUR = Categories(2), Categories(3), Categories(4)
@@ -47,6 +47,32 @@ def test_labels_are_encoded_side_by_side_and_decided_one_by_one():
     assert encoded.tolist() == [[0, 1, 0, 0, 1], [1, 0, 1, 0, 0]]
     assert space.decide(encoded).tolist() == labels.tolist()
     np.testing.assert_allclose(space.loss(jnp.zeros((2, 5)), labels), np.log(2) + np.log(3), rtol=1e-6)
+
+
+def test_a_graded_label_is_a_class_with_or_without_a_grade():
+    kind = Graded(3)
+    classes, grades = np.repeat([0, 1, 2], GRADES), np.tile(np.arange(GRADES), 3)
+    labels = kind.grade(classes, grades)
+    assert len(set(labels.tolist())) == 3 * GRADES
+    for given in (labels, jnp.asarray(labels)):
+        np.testing.assert_array_equal(kind.class_of(given), classes)
+    alone = np.asarray([-1, 0, 1, 2])
+    assert kind.class_of(alone).tolist() == alone.tolist()
+    assert kind.grade(np.asarray([-1]), np.asarray([5])).tolist() == [-1]
+    encoded = np.asarray(kind.encode(jnp.asarray(labels)))
+    np.testing.assert_array_equal(encoded[:, :3], THREE.encode(jnp.asarray(classes)))
+    np.testing.assert_array_equal(kind.encode(jnp.asarray(alone))[:, 3:], 0)
+    places = encoded[:GRADES, 3:]
+    assert np.linalg.norm(places[1] - places[0]) < np.linalg.norm(places[8] - places[0])
+    assert len(np.unique(places, axis=0)) == GRADES
+
+
+def test_a_labeler_of_graded_labels_learns_their_classes():
+    space, outputs = LabelSpace((Graded(2),)), np.random.default_rng(0).normal(size=(4, Graded(2).width))
+    labels = np.asarray([[0], [1], [1 + 2 * 7], [0 + 2 * GRADES]])
+    expected = LabelSpace((TWO,)).loss(jnp.asarray(outputs[:, :2]), np.asarray([[0], [1], [1], [0]]))
+    np.testing.assert_allclose(space.loss(jnp.asarray(outputs), labels), expected, rtol=1e-6)
+    np.testing.assert_array_equal(space.decide(outputs)[:, 0], outputs[:, :2].argmax(axis=1))
 
 
 def test_a_shared_space_holds_each_space_and_no_more():

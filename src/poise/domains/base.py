@@ -82,6 +82,8 @@ class Domain:
     """How many numbers a state and an action are; None when the data decide."""
     actions: tuple[float, float] | None = None
     """The range that every number of an action is clipped to; None when it has none."""
+    position: tuple[int, ...] = ()
+    """Columns of a state that only say where it is. A body moves alike everywhere, so short plans do not read them."""
     styles: dict[str, LabelingFunction] = field(default_factory=dict)
     """Its labeling functions by name."""
     default_styles: tuple[str, ...] = ()

@@ -222,6 +222,7 @@ CHEETAH = Domain(
     environment=environment,
     sizes=(STATES, ACTIONS),
     actions=MOTORS,
+    position=(0,),
     styles={
         style.name: replace(style, source=style.name)
         for style in (speed, torso_height, back_foot_height, front_foot_height)

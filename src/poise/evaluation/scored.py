@@ -212,7 +212,8 @@ class TrainedSeed:
 
         A flow is steered and guided as `sampling` says; without one, policies are sampled as they were trained.
         """
-        labels, drawn = np.asarray(request.labels), self._draw_free(request, key)
+        labels = np.asarray(request.labels)
+        drawn = self.draw_open(labels, np.asarray(request.starts), key)
         if not self._steers(sampling):
             policy, _ = self.policy(sampling, request.steps)
             unsteered = request.with_labels(self.arrange(labels, drawn=drawn))
@@ -242,22 +243,30 @@ class TrainedSeed:
         labels: Int[np.ndarray, "N M"],
         followed: Sequence[int] = (),
         drawn: Int[np.ndarray, "N shared"] | None = None,
+        draw: int = 0,
     ) -> Int[np.ndarray, "N both"]:
         """The labels as a policy reads them: those that it knows, then those of the styles that steer it.
 
-        `drawn` are those that it knows with the free ones drawn; what is free does not steer.
+        `drawn` are those that it knows with the open ones drawn; what is free does not steer. If they are not given and
+        labels are graded, grades are drawn from all demonstrations by the seed `draw`.
         """
-        known = self.space.pad_labels(labels[:, : len(self.space.own.kinds)]) if drawn is None else drawn
+        known = drawn
+        if known is None and self.space.shared.graded:
+            known = self.draw_open(labels, None, jax.random.key(draw))
+        if known is None:
+            known = self.space.pad_labels(labels[:, : len(self.space.own.kinds)])
         return np.concatenate([known, labels[:, list(followed)]], axis=1)
 
-    def _draw_free(self, request: Request, key: PRNGKeyArray) -> Int[np.ndarray, "N shared"] | None:
-        """The labels that the policy knows, with the free ones drawn from demonstrations, if it has some."""
-        labels, own = np.asarray(request.labels), len(self.space.own.kinds)
+    def draw_open(
+        self, labels: Int[np.ndarray, "N M"], starts: Float[np.ndarray, "N S"] | None, key: PRNGKeyArray
+    ) -> Int[np.ndarray, "N shared"] | None:
+        """The labels that the policy knows, with what they do not say drawn from demonstrations, if it has some."""
+        own = len(self.space.own.kinds)
         if not self.parts["policy"].open_labels or self.examples is None:
             return None
         known = np.concatenate([self.space.pad_labels(labels[:, :own]), labels[:, own:]], axis=1)
         random = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-        return self.examples.fill(np.asarray(request.starts), known, random)[:, : len(self.space.shared.kinds)]
+        return self.examples.fill(starts, known, random)[:, : len(self.space.shared.kinds)]
 
     def policy(self, sampling: Sampling | None, length: int) -> tuple[Policy, list[int]]:
         """The policy for rollouts of a length, as it is sampled; and the styles whose labels follow its own labels.

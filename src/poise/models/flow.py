@@ -29,6 +29,7 @@ FREQUENCIES = np.exp(np.linspace(0, 4, 16))  # of the time of the velocity field
 TO_PLAN, HAPPENED, BEYOND = 0.0, 1.0, -1.0
 """The status of a step of a plan: still free, already taken, or beyond the end of the trajectory."""
 SHORT_PLAN = 4  # actions, where nothing says where a plan leads
+CLASS_ALONE = 0.1  # share of training rows whose labels have no grades, as where only a class is known
 EXACT_STEPS = 20  # of Heun's method, for the density of a demonstration
 
 Plan = Float[Array, "batch H A"]
@@ -86,6 +87,8 @@ class Flow(eqx.Module):
     """Whether next state = state + action, so that a plan says where it leads."""
     whole: bool = eqx.field(static=True)
     """Whether a plan is a whole trajectory."""
+    position: tuple[int, ...] = eqx.field(static=True)
+    """Columns of the state that it does not read."""
     drop: float = eqx.field(static=True)
     shake: float = eqx.field(static=True)
     steps: int = eqx.field(static=True)
@@ -100,6 +103,7 @@ class Flow(eqx.Module):
         network: Network,
         *,
         adds_up: bool,
+        position: tuple[int, ...] = (),
         key: PRNGKeyArray,
     ):
         sizes, steps = network.flow, statistics.steps
@@ -108,6 +112,7 @@ class Flow(eqx.Module):
         self.adds_up, self.whole = adds_up, adds_up and self.horizon == steps
         self.replan = min(sizes.replan or (self.horizon if self.whole else -(-self.horizon // 2)), self.horizon)
         self.statistics, self.space = statistics, space
+        self.position = () if self.whole else position
         per_step = action + (state if adds_up else 0) + 1
         condition = state + 2 * len(FREQUENCIES) + space.width  # labels come last: see `label_axes`
         self.network = VelocityNetwork(
@@ -192,7 +197,7 @@ class Flow(eqx.Module):
     def states(self, situation: Situation, plan: Plan) -> Float[Array, "batch H+1 S"]:
         """The states that a plan leads through, the first one included; only where next state = state + action."""
         start = situation.state[:, None]
-        changes = jnp.where((situation.status == BEYOND)[..., None], 0.0, self.statistics.action.undo(plan))
+        changes = jnp.where((situation.status == BEYOND)[..., None], 0.0, self.statistics.action_of(plan))
         return jnp.concatenate([start, start + jnp.cumsum(changes, axis=1)], axis=1)
 
     def sampled(self, steps: int, guidance: float, replan: int | None = None) -> Flow:
@@ -241,7 +246,8 @@ class Flow(eqx.Module):
         if self.adds_up:
             parts.append(self.statistics.state(self.states(situation, x)[:, 1:]))
         angles = times[:, None] * jnp.asarray(FREQUENCIES, jnp.float32)
-        condition = [self.statistics.state(situation.state), jnp.sin(angles), jnp.cos(angles), situation.labels]
+        state = jnp.asarray(self.statistics.state(situation.state)).at[:, list(self.position)].set(0.0)
+        condition = [state, jnp.sin(angles), jnp.cos(angles), situation.labels]
         flat = jnp.concatenate(parts, axis=-1).reshape(len(x), -1)
         return self.network(flat, jnp.concatenate(condition, axis=-1), precision).reshape(x.shape)
 
@@ -263,7 +269,10 @@ class Flow(eqx.Module):
         return jnp.sum(jnp.where(counted, error, 0.0), axis=(1, 2)) / jnp.maximum(jnp.sum(counted, axis=(1, 2)), 1)
 
     def leave_free(self, labels: Shaped[Array, "batch M"], key: PRNGKeyArray) -> Shaped[Array, "batch M"]:
-        """The labels with some left free (-1): in a share `drop` of rows each style on its own, by the row's chance."""
+        """The labels with some left free (-1): in a share `drop` of rows each style on its own, by the row's chance.
+
+        Where labels are graded, some rows keep the classes alone.
+        """
         if not self.space.kinds:
             return labels
         key_row, key_chance, key_label = jax.random.split(key, 3)
@@ -276,7 +285,11 @@ class Flow(eqx.Module):
             for kind, number in zip(self.space.kinds, numbers, strict=True)
         ]
         drawn = jnp.stack([jax.random.uniform(key, (len(labels),)) for key in keys], axis=1)
-        return jnp.where(some & (drawn < chance), -1, labels)
+        left = jnp.where(some & (drawn < chance), -1, labels)
+        if not self.space.graded:
+            return left
+        alone = jax.random.uniform(jax.random.fold_in(key_row, 1), (len(labels), 1)) < CLASS_ALONE
+        return jnp.where(alone, self.space.classes_of(left), left)
 
     def _part(self, demonstrations: Trajectories, labels: Array, key: PRNGKeyArray) -> tuple[Situation, Plan]:
         """A random part of each demonstration as a situation, and the plan that was taken in it."""

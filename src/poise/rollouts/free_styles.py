@@ -1,17 +1,20 @@
-"""Free styles: the labels that a request leaves free are drawn from demonstrations before a flow plans.
+"""What a request does not say is drawn from demonstrations before a flow plans.
 
-A style that is not asked for follows the data: it takes the labels of a training demonstration that has the labels that
+A style that is not asked for follows the data: it takes the label of a training demonstration that has the labels that
 are asked for and starts nearby. A flow that is given all labels imitates better than one that is given few, and what it
-is given here is what demonstrations do there.
+is given here is what demonstrations do there. Where labels are graded, a style that is asked for takes that
+demonstration's grade too: a whole rollout then has one aim, however often it is planned anew.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
+from ..styles.label_spaces import LabelSpace
 from .requests import FREE
 
 NEARBY = 10
@@ -28,35 +31,58 @@ class Examples:
 
     starts: Float[np.ndarray, "E S"]
     labels: Int[np.ndarray, "E M"]
+    space: LabelSpace = field(default_factory=lambda: LabelSpace(()))
+    """Of the first labels, which may be graded."""
+
+    @functools.cached_property
+    def _graded(self) -> Bool[np.ndarray, " M"]:
+        """Whether each label may be graded."""
+        later = self.labels.shape[1] - len(self.space.kinds)
+        return np.asarray([kind.graded for kind in self.space.kinds] + [False] * later)
+
+    @functools.cached_property
+    def _classes(self) -> Int[np.ndarray, "E M"]:
+        """The labels without grades."""
+        count = len(self.space.kinds)
+        return np.concatenate([self.space.classes_of(self.labels[:, :count]), self.labels[:, count:]], axis=1)
 
     def fill(
-        self, starts: Float[np.ndarray, "N S"], labels: Int[np.ndarray, "N M"], random: np.random.Generator
+        self, starts: Float[np.ndarray, "N S"] | None, labels: Int[np.ndarray, "N M"], random: np.random.Generator
     ) -> Int[np.ndarray, "N M"]:
-        """The labels, with those that are free drawn from demonstrations with the others and a start nearby.
+        """The labels, with what they do not say drawn from demonstrations with these classes and a start nearby.
 
-        They stay free where no demonstration has the labels that are asked for.
+        Where no demonstration has all the classes that are asked for, the others stay free, and each grade is drawn
+        from demonstrations with that class alone. Without starts, all demonstrations are nearby.
         """
-        rows = np.flatnonzero((labels == FREE).any(axis=1))
+        rows = np.flatnonzero(((labels == FREE) | self._graded).any(axis=1))
         filled, scale = np.array(labels), np.maximum(self.starts.std(axis=0), 1e-12)
         asked, which = np.unique(labels[rows], axis=0, return_inverse=True)
         for number, wanted in enumerate(asked):
-            match = np.flatnonzero(((self.labels == wanted) | (wanted == FREE)).all(axis=1))
-            if not len(match):
-                continue
-            match = random.permutation(match)[:READ]
-            mine, known = rows[which.ravel() == number], self.starts[match] / scale
-            for first in range(0, len(mine), BLOCK):
-                block = mine[first : first + BLOCK]
-                taken = match[_draw_nearby(starts[block] / scale, known, random)]
-                filled[block] = np.where(wanted == FREE, self.labels[taken], wanted)
+            mine = rows[which.ravel() == number]
+            for columns, match in self._drawn_from(wanted):
+                match = random.permutation(match)[:READ]
+                known = self.starts[match] / scale
+                for first in range(0, len(mine), BLOCK):
+                    block = mine[first : first + BLOCK]
+                    points = np.tile(known[:1], (len(block), 1)) if starts is None else starts[block] / scale
+                    taken = match[_draw_nearby(points, known, random, NEARBY if starts is not None else len(known))]
+                    filled[np.ix_(block, columns)] = self.labels[np.ix_(taken, columns)]
         return filled
+
+    def _drawn_from(self, wanted: Int[np.ndarray, " M"]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The columns that are drawn together, and the demonstrations that they are drawn from."""
+        has, is_open = (self._classes == wanted) | (wanted == FREE), (wanted == FREE) | self._graded
+        if has.all(axis=1).any():
+            return [(np.flatnonzero(is_open), np.flatnonzero(has.all(axis=1)))]
+        alone = np.flatnonzero(self._graded & (wanted != FREE) & has.any(axis=0))
+        return [(np.asarray([i]), np.flatnonzero(has[:, i])) for i in alone]
 
 
 def _draw_nearby(
-    points: Float[np.ndarray, "N S"], known: Float[np.ndarray, "E S"], random: np.random.Generator
+    points: Float[np.ndarray, "N S"], known: Float[np.ndarray, "E S"], random: np.random.Generator, nearby: int
 ) -> Int[np.ndarray, " N"]:
-    """For each point one of the nearest known points, at random."""
-    nearby = min(NEARBY, len(known))
+    """For each point one of so many nearest known points, at random."""
+    nearby = min(nearby, len(known))
     distances = np.square(known).sum(axis=1) - 2 * points @ known.T
     nearest = np.argpartition(distances, nearby - 1, axis=1)[:, :nearby]
     return nearest[np.arange(len(points)), random.integers(nearby, size=len(points))]

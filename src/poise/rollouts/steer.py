@@ -228,7 +228,7 @@ class Steered(eqx.Module):
 
     def _leads_to(self, situation: Situation, plan: Plan) -> tuple[Float[Array, "N L1 S"], Float[Array, "N L A"]]:
         """The states and actions that labeling functions see of a plan."""
-        states, actions = self.flow.states(situation, plan), self.flow.statistics.action.undo(plan)
+        states, actions = self.flow.states(situation, plan), self.flow.statistics.action_of(plan)
         return states[:, : self.length + 1], actions[:, : self.length]
 
 

@@ -174,9 +174,9 @@ def find_examples(
         return None
     if labels.shape[1] == own:
         every = SharedSpace(trained_in, space.shared)
-        return Examples(kept["example_starts"], every.pad_labels(kept["example_labels"]))
+        return Examples(kept["example_starts"], every.pad_labels(kept["example_labels"]), space.shared)
     every = SharedSpace(trained_in, space.shared).pad_labels(kept.get("trained_labels", labels[:, :own]))
-    return Examples(np.asarray(starts.starts), np.concatenate([every, labels[:, own:]], axis=1))
+    return Examples(np.asarray(starts.starts), np.concatenate([every, labels[:, own:]], axis=1), space.shared)
 
 
 def find_styles(styles: Sequence[LabelingFunction], names: Sequence[str]) -> list[int]:

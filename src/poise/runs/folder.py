@@ -52,7 +52,7 @@ def write_config(
         "format": FORMAT,
         "experiment": experiment.to_json(),
         "domain": _describe_domain(domain, experiment),
-        "styles": [describe(style) for style in styles],
+        "styles": [{**describe(style), "grades": style.grades and list(style.grades)} for style in styles],
         "data": fingerprint,
     }
     if path.exists():
@@ -183,7 +183,7 @@ class Restore:
         """
         name, source = kept["name"], kept["source"]
         fitted = {"classes": tuple(kept["classes"]), "thresholds": tuple(kept["thresholds"]), "unit": kept["unit"]}
-        fitted["gradient"] = kept.get("gradient")
+        fitted |= {"gradient": kept.get("gradient"), "grades": kept.get("grades") and tuple(kept["grades"])}
         for style in given:
             if style.name == name:
                 return replace(style, **fitted)

@@ -22,10 +22,11 @@ from ..models import Statistics
 from ..rollouts.requests import Request
 from ..styles.label_spaces import LabelSpace, SharedSpace
 from ..styles.labeling_functions import label_space
-from ..styles.scoring import label_all
+from ..styles.scoring import classify_all, label_all, score_all
 from ..training.checkpoints import Position, TrainingLog
 from ..training.stages import begin, turns
 from ..training.state import State, one_run, running, start
+from .asking import find_examples
 from .prepare import Prepared, row_digests
 from .run import Run
 
@@ -113,6 +114,8 @@ class RunInTraining:
             "example_starts": np.asarray(examples.starts),  # to draw free styles from
             "example_labels": np.asarray(prepared.labels)[sampled],
         }
+        if self.space.graded:
+            known["trained_labels"] = self._graded(kept)
         starts = Trajectories(kept.states, kept.actions, kept.lengths, known)
         run = Run(
             experiment=prepared.experiment,
@@ -134,6 +137,11 @@ class RunInTraining:
             self.log.remove_checkpoint()
         return run
 
+    def _graded(self, demonstrations: Trajectories) -> np.ndarray:
+        """The labels of demonstrations with their grades."""
+        styles = self.prepared.styles
+        return classify_all(styles, score_all(styles, demonstrations), graded=True)
+
     def _best(self, state: State, starts: Trajectories) -> int:
         """The position of the best seed; what is trained is not lost if the user's environment fails."""
         if len(self.seeds) == 1:
@@ -148,8 +156,15 @@ class RunInTraining:
     def joint_consistency(self, state: State, starts: Trajectories) -> np.ndarray:
         """The joint style-consistency of each seed from these starts."""
         prepared, request = self.prepared, Request.like(starts, starts.metadata["labels"])
+        examples = find_examples(starts, starts.metadata["labels"], self.shared, self.space)
         trained = [
-            TrainedSeed(one_run(state.parts, i), prepared.domain, prepared.styles, self.shared)
+            TrainedSeed(
+                one_run(state.parts, i),
+                prepared.domain,
+                prepared.styles,
+                self.shared,
+                find_examples=(lambda: examples) if self.space.graded else None,
+            )
             for i in range(len(self.seeds))
         ]
         return np.asarray([one.score(request, jax.random.key(0)).joint.mean() for one in trained])

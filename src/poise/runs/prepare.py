@@ -122,10 +122,12 @@ def prepare(
     scores = score_all(chosen, whole, progress)[:, rows]
     fitted = tuple(style.fit_scores(row) for style, row in zip(chosen, scores, strict=True))
     noise = tuple(experiment.noise * float(row.std()) for row in scores)
-    labels = classify_all(fitted, scores, noise)
     assert experiment.settings is not None
     if steers_in(algorithm, domain, experiment.settings.network.flow.horizon, splits.train.steps):
         fitted = try_gradients(fitted, splits.validation)
+    elif algorithm.steered:
+        fitted = tuple(style.with_grades(row) for style, row in zip(fitted, scores, strict=True))
+    labels = classify_all(fitted, scores, noise, graded=True)
     return Prepared(experiment, splits, domain, fit_to(algorithm, domain, fitted), fitted, labels, noise)
 
 

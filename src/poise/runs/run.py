@@ -305,7 +305,7 @@ class Run:
             dynamics=self.domain.dynamics,
             moves=np.diff(np.asarray(self.starts.states), axis=1)[np.asarray(self.starts.mask)].std(axis=0),
             lookahead=lookahead,
-            arrange=functools.partial(trained.arrange, followed=followed),
+            arrange=functools.partial(trained.arrange, followed=followed, draw=draw),
         )
 
     def save(self, folder: str | Path) -> Run:

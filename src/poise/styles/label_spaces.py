@@ -22,6 +22,8 @@ from ..data.trajectories import Array
 from ..errors import PoiseError
 
 NO_LABELS = 0  # in the place of an axis, which is negative
+GRADES = 64  # ranges of scores, each with about as many demonstrations, that a graded label tells apart
+KNOTS = 32  # grades that are encoded each by a number of its own; those between them by two
 
 
 @dataclass(frozen=True)
@@ -35,17 +37,62 @@ class Categories:
         """Numbers that encode such a label, and that a labeler returns for it."""
         return self.size
 
+    @property
+    def graded(self) -> bool:
+        """Whether a label may also say where in its class a score lies."""
+        return False
+
     def encode(self, label: Shaped[Array, ...]) -> Float[Array, "... width"]:
         """The label as a policy reads it; -1 is no label and becomes zeros, which have no loss."""
         return jax.nn.one_hot(label, self.size)
 
+    def class_of(self, label: Shaped[Any, ...]) -> Shaped[Any, ...]:
+        """The class of a label without more; -1 stays -1."""
+        return label
+
     def loss(self, output: Float[Array, "... width"], label: Shaped[Array, ...]) -> Float[Array, ...]:
-        """Cross-entropy of a labeler's output."""
-        return -jnp.sum(jax.nn.log_softmax(output) * self.encode(label), axis=-1)
+        """Cross-entropy of a labeler's output for the class."""
+        chances = jax.nn.log_softmax(output[..., : self.size])
+        return -jnp.sum(chances * jax.nn.one_hot(self.class_of(label), self.size), axis=-1)
 
     def decide(self, output: Float[Array, "... width"]) -> Int[Array, ...]:
-        """The most likely label by a labeler's output."""
-        return jnp.argmax(output, axis=-1)
+        """The most likely class by a labeler's output."""
+        return jnp.argmax(output[..., : self.size], axis=-1)
+
+
+@dataclass(frozen=True)
+class Graded(Categories):
+    """A class, and where the score lies among those of all demonstrations, if that is known: its grade.
+
+    A label is the class, plus `size` times the grade counted from 1. So a class alone is a label too.
+    """
+
+    @property
+    def width(self) -> int:
+        """Numbers that encode such a label: one per class, and those of the grade."""
+        return self.size + KNOTS
+
+    @property
+    def graded(self) -> bool:
+        """Whether a label may also say where in its class a score lies."""
+        return True
+
+    def grade(self, classes: Int[np.ndarray, " N"], grades: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
+        """The labels of these classes with these grades, from 0 to `GRADES` - 1; -1 stays -1."""
+        return np.where(classes < 0, -1, classes + self.size * (grades + 1)).astype(np.int32)
+
+    def encode(self, label: Shaped[Array, ...]) -> Float[Array, "... width"]:
+        """The class as a one-hot vector, and the grade as its weights between two neighbouring knots."""
+        grade = label // self.size
+        place = (grade - 0.5) / GRADES * (KNOTS - 1)
+        weights = jnp.maximum(0.0, 1 - jnp.abs(place[..., None] - jnp.arange(KNOTS)))
+        known = jnp.where((grade > 0)[..., None], weights, 0.0)
+        return jnp.concatenate([jax.nn.one_hot(self.class_of(label), self.size), known], axis=-1)
+
+    def class_of(self, label: Shaped[Any, ...]) -> Shaped[Any, ...]:
+        """The class of a label without its grade; -1 stays -1."""
+        arrays = jnp if isinstance(label, jax.Array) else np
+        return arrays.where(label < 0, -1, label % self.size)
 
 
 @dataclass(frozen=True)
@@ -64,6 +111,18 @@ class LabelSpace:
         if not self.kinds:
             return jnp.zeros((*labels.shape[:-1], 0))
         return jnp.concatenate([kind.encode(labels[..., i]) for i, kind in enumerate(self.kinds)], axis=-1)
+
+    @property
+    def graded(self) -> bool:
+        """Whether a label of some style may also say where in its class a score lies."""
+        return any(kind.graded for kind in self.kinds)
+
+    def classes_of(self, labels: Shaped[Any, "... M"]) -> Shaped[Any, "... M"]:
+        """The classes of labels without more."""
+        if not self.graded:
+            return labels
+        columns = [kind.class_of(labels[..., i]) for i, kind in enumerate(self.kinds)]
+        return (jnp if isinstance(labels, jax.Array) else np).stack(columns, axis=-1)
 
     def loss(self, outputs: Float[Array, "... width"], labels: Shaped[Array, "... M"]) -> Float[Array, ...]:
         """The loss of a labeler, summed over styles (Eq. 6)."""

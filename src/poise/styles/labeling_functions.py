@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from ..data.trajectories import Trajectories
 from ..errors import PoiseError, unknown
 from ..system.imports import import_value, is_file_spec
-from .label_spaces import Categories, LabelSpace
+from .label_spaces import GRADES, Categories, Graded, LabelSpace
 from .scoring import score_all
 from .traced import Score
 
@@ -38,6 +38,8 @@ class LabelingFunction:
         source: Where the function is found again: the name of a domain's style, or file.py:function.
         wraps: The ends of the range of a score that wraps, such as an angle's (-pi, pi): they are the same direction.
         gradient: Whether the score's own gradient can steer a flow; None if that was not tried out.
+        grades: The scores that separate the grades that a policy is conditioned on too; None if it is conditioned on
+            classes alone.
 
     Raises:
         PoiseError: There are fewer than two classes, two have one name, the thresholds do not fit the classes, or the
@@ -62,6 +64,7 @@ class LabelingFunction:
     source: str | None = None
     wraps: tuple[float, float] | None = None
     gradient: bool | None = None
+    grades: tuple[float, ...] | None = None
 
     def __post_init__(self):
         if self.wraps is not None and not (len(self.wraps) == 2 and self.wraps[0] < self.wraps[1]):
@@ -89,7 +92,7 @@ class LabelingFunction:
     @property
     def kind(self) -> Categories:
         """How labels of this style are encoded and learned."""
-        return Categories(len(self.classes))
+        return Categories(len(self.classes)) if self.grades is None else Graded(len(self.classes))
 
     def with_classes(self, count: int) -> LabelingFunction:
         """The same score in another number of classes, without thresholds; the outer classes keep their names."""
@@ -98,7 +101,7 @@ class LabelingFunction:
         if count == len(self.classes):
             return self
         names = (self.classes[0], *(f"class-{i}" for i in range(2, count)), self.classes[-1])
-        return replace(self, classes=names, thresholds=None)
+        return replace(self, classes=names, thresholds=None, grades=None)
 
     def scores(self, trajectories: Trajectories, progress: bool = False) -> Float[np.ndarray, " N"]:
         """The score of each trajectory; the function is called without what lies beyond a trajectory's length."""
@@ -138,6 +141,18 @@ class LabelingFunction:
         classes = np.searchsorted(np.asarray(self.thresholds, np.float32), scores, side="right").astype(np.int32)
         classes[~np.isfinite(scores)] = -1
         return classes
+
+    def with_grades(self, scores: Float[np.ndarray, " N"]) -> LabelingFunction:
+        """The same style with grades: quantiles of the scores of the training demonstrations."""
+        edges = np.quantile(np.asarray(scores, np.float64), np.arange(1, GRADES) / GRADES)
+        return replace(self, grades=tuple(edges.tolist()))
+
+    def grade(self, scores: Float[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
+        """The label of each score as a policy is conditioned on it: its class, and its grade if there are grades."""
+        classes = self.classify(scores)
+        if self.grades is None:
+            return classes
+        return Graded(len(self.classes)).grade(classes, np.searchsorted(self.grades, scores, side="right"))
 
     def label(self, trajectories: Trajectories, progress: bool = False) -> Int[np.ndarray, " N"]:
         """The class of each trajectory: λ(τ)."""

@@ -27,6 +27,8 @@ class Style(Protocol):
 
     def classify(self, scores: Any) -> Any: ...
 
+    def grade(self, scores: Any) -> Any: ...
+
 
 def score_all(
     styles: Sequence[Style], trajectories: Trajectories, progress: bool = False, strict: bool = True
@@ -74,15 +76,18 @@ def label_all(
 
 
 def classify_all(
-    styles: Sequence[Style], scores: Float[np.ndarray, "M N"], noise: Sequence[float] = ()
+    styles: Sequence[Style], scores: Float[np.ndarray, "M N"], noise: Sequence[float] = (), graded: bool = False
 ) -> Int[np.ndarray, "N M"]:
-    """The labels of the scores of every style, after adding Gaussian noise of these deviations, one per style."""
+    """The labels of the scores of every style, after adding Gaussian noise of these deviations, one per style.
+
+    With their grades if asked for, where a style has grades.
+    """
     labels = np.empty(scores.shape[::-1], np.int32)
     for style, row, column, deviation in zip(styles, scores, labels.T, noise or [0.0] * len(styles), strict=True):
         if deviation:  # the same noise for the same style and scores, whatever the other styles are
             random = np.random.default_rng([zlib.crc32(style.name.encode()), zlib.crc32(row.tobytes())])
             row = row + deviation * random.standard_normal(len(row), np.float32)
-        column[:] = style.classify(row)
+        column[:] = style.grade(row) if graded else style.classify(row)
     return labels
 
 
