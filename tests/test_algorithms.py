@@ -112,7 +112,7 @@ def test_standardisation_never_moves(trained, problem):
 
 def test_a_stage_is_traced_once_for_all_its_turns(trained):
     assert {stage for stage, _ in trained.traces} == {stage.name for stage in trained.algorithm.stages}
-    assert max(Counter(trained.traces).values()) <= 4  # of them one for its memory, and two for validation
+    assert max(Counter(trained.traces).values()) <= 3  # of them one for its memory, and one for validation
 
 
 def test_a_resumed_run_ends_exactly_as_one_that_was_not_interrupted(trained, data, tmp_path):
