@@ -176,7 +176,7 @@ def short_gaits(monkeypatch) -> None:
 
 @pytest.fixture
 def no_classifier(monkeypatch) -> None:
-    """Evaluations without a two-sample test, for claims about other things: each shape of it is a program of its own."""
+    """Evaluations without a two-sample test, for other claims: each shape of it is a program of its own."""
     monkeypatch.setattr(realism, "LEAST_ROWS", 1_000_000)
 
 

@@ -52,6 +52,7 @@ def test_own_data(tmp_path, monkeypatch):
     assert not animals[0] & animals[1]
 
 
+@pytest.mark.slow
 def test_own_algorithm_trains_its_term(tmp_path, capsys):
     """Its loss is in the metrics, and its effect in the result: two weights, trained as one program."""
     example = load("own_algorithm")
@@ -91,6 +92,7 @@ def test_the_readmes_program_has_twelve_lines():
     assert len([line for line in program().splitlines() if line.strip()]) <= 12
 
 
+@pytest.mark.slow
 def test_the_readmes_program_runs(tmp_path, monkeypatch, capsys):
     """As printed, but on few demonstrations, for few steps and with few rollouts."""
     monkeypatch.chdir(tmp_path)

@@ -18,8 +18,9 @@ from poise.runs import prepare
 
 @pytest.fixture(scope="module")
 def small():
-    """Tiny settings and few demonstrations."""
+    """Tiny settings, few demonstrations and 64 rollouts."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(DOMAINS, "basketball", replace(DOMAINS["basketball"], rollouts=4 * 64))
         patch.setitem(SETUPS, "basketball", replace(SETUPS["basketball"], settings=TINY, quick=TINY, quick_count=300))
         yield
 
@@ -47,6 +48,7 @@ def folder(finished):
     return finished[0]
 
 
+@pytest.mark.slow
 def test_every_cell_is_kept_with_all_seeds_and_its_provenance(folder):
     cells = {path.stem for path in (folder / "cells").iterdir()}
     assert cells == {"rnn-destination-3", "rnn-style-destination-3"}
@@ -121,6 +123,7 @@ def test_missing_cells_are_grouped_by_program(small, tmp_path):
     assert sorted(len(group) for group in groups) == [1, 1, 1, 1, 1, 5, 17, 17, 17, 17, 17, 40]
 
 
+@pytest.mark.slow
 def test_one_flow_answers_for_all_cells_and_another_begins_where_it_ends(tmp_path, monkeypatch):
     """The other one takes no steps of its own: with them, it ends as `test_train.py` says."""
     steps = replace(TINY.training, labeler_steps=0, style_steps=0)

@@ -28,6 +28,7 @@ def copy(run, tmp_path):
     return shutil.copytree(run.folder, tmp_path / "copy")
 
 
+@pytest.mark.slow
 def test_a_run_comes_back_equal_from_its_folder(run):
     back = load_run(run.folder)
     np.testing.assert_array_equal(flat(back), flat(run))
