@@ -174,6 +174,12 @@ def short_gaits(monkeypatch) -> None:
     monkeypatch.setattr(cheetah, "RUNNING", replace(cheetah.RUNNING, steps=20))
 
 
+@pytest.fixture
+def no_classifier(monkeypatch) -> None:
+    """Evaluations without a two-sample test, for other claims: each shape of it is a program of its own."""
+    monkeypatch.setattr(realism, "LEAST_ROWS", 1_000_000)
+
+
 @pytest.fixture(scope="session")
 def walks() -> poise.Trajectories:
     """Sixty random walks in the plane."""

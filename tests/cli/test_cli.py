@@ -70,7 +70,7 @@ def test_every_command_has_help(capsys, command):
     assert "usage: poise" in capsys.readouterr().out
 
 
-def test_own_data_and_own_style_are_trained_evaluated_and_sampled(capsys, data, style, tmp_path):
+def test_own_data_and_own_style_are_trained_evaluated_and_sampled(capsys, data, style, tmp_path, no_classifier):
     out = tmp_path / "run"
     code, told, _ = say(
         capsys,
@@ -91,12 +91,12 @@ def test_own_data_and_own_style_are_trained_evaluated_and_sampled(capsys, data, 
     )
     assert code == 0
     assert "next: poise evaluate" in told
-    code, told, _ = say(capsys, "evaluate", out, "--rollouts", 20)
+    code, told, _ = say(capsys, "evaluate", out, "--rollouts", 64)
     assert code == 0
     assert "next state = state + action" in told
     assert (out / "report.html").exists()
     code, told, _ = say(
-        capsys, "evaluate", out, "--rollouts", 20, "--data", data, "--json", "--out", tmp_path / "other"
+        capsys, "evaluate", out, "--rollouts", 64, "--data", data, "--json", "--out", tmp_path / "other"
     )
     assert json.loads(told)["test"] == 90
     assert json.loads(told)["data"] == "walks.npz"

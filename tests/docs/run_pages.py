@@ -47,7 +47,7 @@ def make_tiny() -> None:
     import poise
     from poise.config import FlowNetwork
     from poise.domains import cheetah
-    from poise.evaluation import realism, scored
+    from poise.evaluation import evaluate, realism, scored
     from poise.evaluation.two_sample import ClassifierSize
 
     tiny = poise.Settings(
@@ -61,9 +61,10 @@ def make_tiny() -> None:
     )
     poise.PRESETS.update({"small": tiny, "cheetah-small": tiny})
     scored.MOST_LENGTHS = 1
+    setattr(evaluate, "REPEATED", 16)  # noqa: B010  (128 rollouts, as of everything else: one program of each)
     setattr(realism, "SMALL", ClassifierSize(rows=64, hidden=4, steps=4, batch=8, rate=1e-2, reads=5))  # noqa: B010
     cheetah.RUNNING = replace(cheetah.RUNNING, steps=20)
-    for domain, count, rollouts in (("basketball", 200, 32), ("cheetah", 40, 8)):
+    for domain, count, rollouts in (("basketball", 200, 128), ("cheetah", 40, 8)):
         poise.DOMAINS[domain] = replace(poise.DOMAINS[domain], count=count, rollouts=rollouts)
 
 

@@ -12,7 +12,7 @@ from conftest import TINY
 
 import poise
 from poise import Trajectories
-from poise.evaluation import scored
+from poise.evaluation import evaluate, scored
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +36,7 @@ UNTRAINED = replace(TINY, training=replace(TINY.training, policy_steps=0, flow_s
 
 
 def test_own_style(capsys):
-    load("own_style").main(UNTRAINED, count=200, rollouts=32)
+    load("own_style").main(UNTRAINED, count=200, rollouts=64)
     told = capsys.readouterr().out
     assert "hugging" in told
     assert "50 slow players asked to stay wide" in told
@@ -44,17 +44,19 @@ def test_own_style(capsys):
 
 def test_own_data(tmp_path, monkeypatch):
     monkeypatch.setattr(scored, "MOST_LENGTHS", 1)  # each length that is steered is a program of its own
-    load("own_data").main(tmp_path, UNTRAINED, count=200, rollouts=32)
+    monkeypatch.setattr(evaluate, "REPEATED", 16)  # and so is each power of two of rollouts; it samples 100
+    load("own_data").main(tmp_path, UNTRAINED, count=200, rollouts=128)
     assert len(Trajectories.load(tmp_path / "calm.npz")) == 100
     run = poise.load_run(tmp_path / "run", [load("own_data").haste])
     animals = [set(part.metadata["animal"].tolist()) for part in (run.splits().train, run.splits().test)]
     assert not animals[0] & animals[1]
 
 
+@pytest.mark.slow
 def test_own_algorithm_trains_its_term(tmp_path, capsys):
     """Its loss is in the metrics, and its effect in the result: two weights, trained as one program."""
     example = load("own_algorithm")
-    example.main(UNTRAINED, 100, 32)
+    example.main(UNTRAINED, 200, 64)
     assert "SMOOTH" in capsys.readouterr().out
     longer = replace(TINY.training, policy_steps=60, labeler_steps=2, chunk=30, learning_rate=1e-2)
     both = [
@@ -90,9 +92,11 @@ def test_the_readmes_program_has_twelve_lines():
     assert len([line for line in program().splitlines() if line.strip()]) <= 12
 
 
+@pytest.mark.slow
 def test_the_readmes_program_runs(tmp_path, monkeypatch, capsys):
-    """As printed, but on few demonstrations and for few steps."""
+    """As printed, but on few demonstrations, for few steps and with few rollouts."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(poise.DOMAINS, "basketball", replace(poise.DOMAINS["basketball"], rollouts=64))
     code = program().replace('preset="small"', "settings=tiny, count=200")
     assert "settings=tiny" in code
     exec(compile(code, "README.md", "exec"), {"tiny": TINY})

@@ -33,6 +33,7 @@ def shown(tmp_path_factory):
     small = replace(demo.DEMOS["basketball"].experiment, settings=TINY, count=200)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         patch.setitem(demo.DEMOS, "basketball", replace(demo.DEMOS["basketball"], experiment=small))
+        patch.setattr(demo, "ROLLOUTS", 64)
         report = demo.run_demo(out, seeds=1)
     return report, out, printed.getvalue()
 

@@ -85,6 +85,7 @@ def finished(policy: Steered, request: Request, plan: Any) -> np.ndarray:
     return np.asarray(_steering(policy, request.rows(np.arange(len(request))), plan, jnp.asarray(0.5))[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["low", "high"])
 def test_a_style_that_was_written_after_training_is_shown_far_more_often_if_the_flow_is_steered(word):
     share = [

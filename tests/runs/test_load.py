@@ -33,7 +33,7 @@ def theirs(tmp_path, monkeypatch):
     """A folder that somebody else trained, with code beside it that leaves a mark when it runs."""
     code = tmp_path / "theirs.py"
     code.write_text(CODE)
-    wander(40).save(tmp_path / "walks.npz")
+    wander(60).save(tmp_path / "walks.npz")
     poise.train("rnn", tmp_path / "walks.npz", [f"{code}:reach"], settings=TINY, out=tmp_path / "here", progress=False)
     folder = (tmp_path / "here").rename(tmp_path / "run")  # another place: this user did not train there
     (tmp_path / "ran").unlink()
@@ -50,7 +50,7 @@ def test_somebody_elses_folder_runs_no_code(theirs, capsys):
     back = load_run(folder)
     assert len(back.sample(3, {"reach": "high"}, tries=1)) == 3  # one try asks no λ
     assert back.experiment.seeds == 1
-    for act in (lambda: back.sample_scored(3), lambda: back.evaluate(rollouts=8)):
+    for act in (lambda: back.sample_scored(3), lambda: back.evaluate(rollouts=64)):
         with pytest.raises(PoiseError, match=r"a file that a run folder names is not imported; .* --styles .*--trust"):
             act()
     for command in ("sample", "evaluate"):
@@ -150,7 +150,7 @@ def test_a_file_of_the_same_name_in_the_current_folder_is_not_the_runs(tmp_path,
         (tmp_path / name).mkdir()
         (tmp_path / name / "styles.py").write_text(f"def reach(states, actions):\n    return {value}\n")
     monkeypatch.chdir(tmp_path / "project")
-    wander(40).save("walks.npz")
+    wander(60).save("walks.npz")
     poise.train("rnn", "walks.npz", ["styles.py:reach"], settings=TINY, out="run", progress=False)
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert load_run(tmp_path / "project" / "run").sample_scored(3).scored.all()
@@ -189,7 +189,7 @@ def test_a_flow_in_styles_with_and_without_a_gradient_comes_back_with_its_labele
 def test_a_domain_of_ones_own_is_never_taken_for_one_of_the_data(tmp_path):
     scene = poise.Scene(unit="m")
     arena = poise.Domain("arena", dynamics=poise.DOMAINS["basketball"].dynamics, scene=scene)
-    poise.train("rnn", wander(40), [lambda s, a: s[-1, 0]], domain=arena, settings=TINY, out=tmp_path, progress=False)
+    poise.train("rnn", wander(60), [lambda s, a: s[-1, 0]], domain=arena, settings=TINY, out=tmp_path, progress=False)
     with pytest.raises(PoiseError, match="a domain of its user's own, 'arena'"):
         load_run(tmp_path)
     assert load_run(tmp_path, domain=arena).domain.scene == scene
@@ -197,6 +197,6 @@ def test_a_domain_of_ones_own_is_never_taken_for_one_of_the_data(tmp_path):
 
 def test_an_experiment_on_data_in_memory_does_not_come_back_as_another(tmp_path):
     style = poise.labeling_function(lambda s, a: s[-1, 0], name="reach")
-    poise.train("rnn", wander(40), [style], settings=TINY, out=tmp_path, progress=False)
+    poise.train("rnn", wander(60), [style], settings=TINY, out=tmp_path, progress=False)
     with pytest.raises(PoiseError, match="trained on demonstrations in memory; pass the ones to use"):
         poise.train_many([load_run(tmp_path).experiment], progress=False)

@@ -79,8 +79,8 @@ def test_a_later_style_is_asked_for_beside_it():
     assert made.metadata["labels"].tolist() == [[0, 2]] * 8
 
 
-def test_its_report_is_of_the_named_styles_alone():
-    report = both().only(["climb"]).evaluate(rollouts=8)
+def test_its_report_is_of_the_named_styles_alone(no_classifier):
+    report = both().only(["climb"]).evaluate(rollouts=64)
     assert list(report.algorithms["flow"][0].by_style) == ["climb"]
     assert [style["name"] for style in report.about["styles"]] == ["climb"]
 
@@ -88,7 +88,7 @@ def test_its_report_is_of_the_named_styles_alone():
 def test_it_rolls_out_alike_in_a_larger_shared_label_space():
     part, larger = both().only(["climb"]), LabelSpace((Categories(3), Categories(5), Categories(3), Categories(3)))
     test = drifting(8, seed=1)
-    scores = [part.evaluate(test, 8, shared=shared).algorithms["flow"][0] for shared in (None, larger)]
+    scores = [part.evaluate(test, 64, shared=shared).algorithms["flow"][0] for shared in (None, larger)]
     assert scores[0].joint == scores[1].joint
     assert scores[0].nld == pytest.approx(scores[1].nld, rel=1e-4)
 

@@ -28,6 +28,7 @@ def copy(run, tmp_path):
     return shutil.copytree(run.folder, tmp_path / "copy")
 
 
+@pytest.mark.slow
 def test_a_run_comes_back_equal_from_its_folder(run):
     back = load_run(run.folder)
     np.testing.assert_array_equal(flat(back), flat(run))
@@ -95,7 +96,7 @@ def test_what_cannot_be_sampled_is_refused_in_one_line(run, arguments, message):
         run.sample(**arguments)
 
 
-def test_other_demonstrations_are_scored_and_other_sizes_refused(run):
+def test_other_demonstrations_are_scored_and_other_sizes_refused(run, no_classifier):
     report = run.evaluate(wander(40, steps=9), rollouts=40)
     assert report.about["test"] == 40
     with pytest.raises(PoiseError, match="a state of basketball is 2 numbers; got 3"):
@@ -146,7 +147,7 @@ def own(tmp_path_factory):
 
 
 def test_data_without_an_environment_are_rolled_out_in_learned_dynamics_and_the_report_says_so(own):
-    report = own.evaluate(rollouts=16)
+    report = own.evaluate(rollouts=64)
     assert "dynamics" in own.parts
     assert report.to_json()["environment"] == "learned dynamics (no environment was given)"
 
@@ -155,7 +156,7 @@ def test_a_run_on_data_in_memory_asks_for_data_to_test_on(own):
     back = load_run(own.folder, [path])
     with pytest.raises(PoiseError, match="trained on demonstrations in memory; pass the ones to use"):
         back.evaluate()
-    assert back.evaluate(wander(20), rollouts=16).about["test"] == 20
+    assert back.evaluate(wander(20), rollouts=64).about["test"] == 20
 
 
 def test_a_style_whose_function_is_gone_can_be_sampled_but_not_checked(own):
@@ -172,24 +173,24 @@ def test_a_style_whose_function_is_gone_can_be_sampled_but_not_checked(own):
 def test_a_style_that_has_changed_since_training_is_refused(own):
     changed = labeling_function(lambda s, a: -float(np.abs(a).sum()), name="path", classes=("short", "long"))
     with pytest.raises(PoiseError, match=r"style 'path' has changed since training: \d+ of \d+ kept demonstrations"):
-        load_run(own.folder, [changed]).evaluate(wander(20), rollouts=16)
+        load_run(own.folder, [changed]).evaluate(wander(20), rollouts=64)
 
 
 def test_a_style_of_ones_own_is_never_taken_for_a_built_in_one(tmp_path):
     speed = labeling_function(lambda s, a: float(s[-1, 0]), name="speed")
     poise.train("rnn", styles=[speed], count=100, settings=TINY, out=tmp_path, progress=False)
     with pytest.raises(PoiseError, match=r"the function of style 'speed' .* is not here"):
-        load_run(tmp_path).evaluate(rollouts=8)
-    assert load_run(tmp_path, [speed]).evaluate(rollouts=8).about["data"] == "basketball"
+        load_run(tmp_path).evaluate(rollouts=64)
+    assert load_run(tmp_path, [speed]).evaluate(rollouts=64).about["data"] == "basketball"
 
 
 def test_data_that_changed_since_training_are_refused(tmp_path):
     wander(60).save(tmp_path / "data.npz")
     run = poise.train("rnn", tmp_path / "data.npz", [path], settings=TINY, out=tmp_path / "run", progress=False)
-    assert run.evaluate(rollouts=8).about["test"] == 6
+    assert run.evaluate(rollouts=64).about["test"] == 6
     wander(67).save(tmp_path / "data.npz")
     with pytest.raises(PoiseError, match="has changed since this run was trained on it"):
-        load_run(tmp_path / "run", [path]).evaluate(rollouts=8)
+        load_run(tmp_path / "run", [path]).evaluate(rollouts=64)
 
 
 def test_a_file_that_changed_is_refused_also_where_the_domain_makes_tests_of_its_own(tmp_path):
@@ -202,26 +203,26 @@ def test_a_file_that_changed_is_refused_also_where_the_domain_makes_tests_of_its
     made = poise.train("rnn", "own", out=tmp_path / "made", **given)
     wander(67).save(tmp_path / "data.npz")
     with pytest.raises(PoiseError, match="has changed since this run was trained on it"):
-        load_run(tmp_path / "file", [path], domain).evaluate(rollouts=8)
+        load_run(tmp_path / "file", [path], domain).evaluate(rollouts=64)
     other = replace(domain, demonstrations=lambda count, seed: wander(count, seed=5))  # as another processor rounds
-    assert load_run(tmp_path / "made", [path], other).evaluate(rollouts=8).about["test"] == 7
-    assert made.evaluate(rollouts=8).about["test"] == 7
+    assert load_run(tmp_path / "made", [path], other).evaluate(rollouts=64).about["test"] == 7
+    assert made.evaluate(rollouts=64).about["test"] == 7
 
 
 def test_a_domain_of_ones_own_makes_the_demonstrations_and_is_asked_for_again(tmp_path):
     mine = Domain(
         "mine",
         demonstrations=lambda count, seed: wander(count, seed=seed),
-        count=80,
+        count=60,
         dynamics=integrator,
         units=(2.0, 2.0),
     )
     run = poise.train("rnn", styles=[path], domain=mine, settings=TINY, out=tmp_path, progress=False)
-    assert len(run.splits().train) == 64
+    assert len(run.splits().train) == 48
     with pytest.raises(PoiseError, match="a domain of its user's own, 'mine'; pass it"):
         load_run(tmp_path)
     back = load_run(tmp_path, [path], domain=mine)
-    assert back.evaluate(rollouts=8).to_json()["algorithms"] == run.evaluate(rollouts=8).to_json()["algorithms"]
+    assert back.evaluate(rollouts=64).to_json()["algorithms"] == run.evaluate(rollouts=64).to_json()["algorithms"]
 
 
 @pytest.mark.parametrize(
@@ -245,14 +246,14 @@ def test_relative_paths_are_found_from_elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     poise.train("rnn", "data.npz", ["mine.py:reach"], settings=TINY, out="run", progress=False)
     monkeypatch.chdir("/")
-    assert load_run(tmp_path / "run").evaluate(rollouts=8).about["test"] == 6
+    assert load_run(tmp_path / "run").evaluate(rollouts=64).about["test"] == 6
 
 
 def test_a_plain_function_is_a_style_and_an_array_is_not_data(tmp_path):
     def reach(states, actions):
         return float(np.abs(states).max())
 
-    run = poise.train("rnn", wander(40), [reach], settings=TINY, progress=False)
+    run = poise.train("rnn", wander(60), [reach], settings=TINY, progress=False)
     assert run.styles[0].classes == ("low", "medium", "high")
     assert repr(run) == "Run('rnn', styles: reach, seeds: [0], folder: None)"
     with pytest.raises(PoiseError, match=r"poise.Trajectories\(states\) or poise.Splits; got a ndarray"):
@@ -270,16 +271,16 @@ def test_a_range_of_actions_comes_back_from_disk(tmp_path):
         assert np.abs(run.sample(50).actions).max() == pytest.approx(0.5)
 
 
-def test_testing_on_what_was_trained_on_is_warned_about(tmp_path):
+def test_testing_on_what_was_trained_on_is_warned_about(tmp_path, no_classifier):
     wander(60).save(tmp_path / "data.npz")
     wander(60, seed=9).save(tmp_path / "other.npz")
     run = poise.train("rnn", tmp_path / "data.npz", [path], settings=TINY, out=tmp_path / "run", progress=False)
     back = load_run(tmp_path / "run", [path])
     for test, shared in ((Trajectories.load(tmp_path / "data.npz"), 54), (run.splits().train, 48)):
-        (warned,) = [line for line in back.evaluate(test, rollouts=8).warnings() if "used in training" in line]
+        (warned,) = [line for line in back.evaluate(test, rollouts=64).warnings() if "used in training" in line]
         assert warned == f"at least {shared} of the {len(test)} test demonstrations were used in training this run"
     for test in (None, Trajectories.load(tmp_path / "other.npz")):
-        assert not any("used in training" in line for line in back.evaluate(test, rollouts=8).warnings())
+        assert not any("used in training" in line for line in back.evaluate(test, rollouts=64).warnings())
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ def alone():
     return poise.train_many([experiment], progress=False)[0]
 
 
+@pytest.mark.slow
 def test_runs_of_several_label_spaces_end_as_if_each_were_alone(alone):
     other = replace(alone.experiment, styles=("destination", "direction"), classes=3)
     together, _ = poise.train_many([alone.experiment, other], progress=False)
@@ -132,9 +133,14 @@ def test_padding_to_a_shared_space_changes_no_score(alone):
 
 
 @eqx.filter_jit
+def losses_in(stage, parts, batch):
+    """The named losses of a stage: a program of its own, since algorithms have stages in common."""
+    return losses_of(stage, parts, batch, KEY)
+
+
 def losses_by_stage(stages, parts, batch):
     """The named losses of every stage."""
-    return {stage.name: losses_of(stage, parts, batch, KEY) for stage in stages}
+    return {stage.name: losses_in(stage, parts, batch) for stage in stages}
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

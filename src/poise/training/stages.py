@@ -199,6 +199,7 @@ def compile_stage(stage: Stage, optimisation: Optimisation, axis: Axis, static: 
             state, named = take_step(data, mine, eqx.combine(carry[0], static))
             return eqx.filter(state, eqx.is_array), jax.tree.map(jnp.add, carry[1], named)
 
+        @jax.jit  # so that it is traced once, for the names of the losses and for their values
         def validate(arrays):
             state = eqx.combine(arrays, static)
             key = jax.random.fold_in(_stage_key(state, stage), 0x7FFFFFFF)
