@@ -115,6 +115,24 @@ def in_every_way(never: float = 0.004) -> dict[str, Any]:
     }
 
 
+def measured(bent: float = 0.0) -> Realism:
+    """Realism with every measure beside that of demonstrations; distances are larger by `bent`."""
+    names = [f"state {i}" for i in range(12)]
+    return Realism(
+        c2st=0.6,
+        c2st_interval=(0.58, 0.62),
+        off_support=0.031,
+        yield_=0.9,
+        distances={name: 0.1 * i + bent for i, name in enumerate(names)},
+        distance_floor=dict.fromkeys(names, 0.0123),
+        measures={"upside_down": 0.25, "jerk": 5022.4},
+        measures_of_demonstrations={"upside_down": 0.0, "jerk": 4800.6},
+        diversity=0.84,
+        novelty=3.17,
+        novelty_of_demonstrations=3.15,
+    )
+
+
 def within_reach(run: Run) -> dict[str, Any]:
     """The field `shuffled_verified` of a seed: the last class of the first style was never reached."""
     reached = {"reached": 0.732, "reached_interval": [0.7, 0.76], "tries": 5.16, "count": 90}

@@ -100,6 +100,9 @@ class Domain:
     """The same in words."""
     scene: Scene = field(default_factory=Scene)
     """What to draw its trajectories on."""
+    measures: dict[str, Callable[[Array, Array], Array]] = field(default_factory=dict)
+    """Numbers [N, T] for each step of states [N, T+1, S] and actions [N, T, A]. Reports show their means for rollouts
+    and for demonstrations."""
     task: TaskSpec | None = None
     """What the policies learn that make its demonstrations; None when no policies do."""
 

@@ -30,7 +30,7 @@ STEPS = 200  # control steps per trajectory
 STATES, ACTIONS = 18, 6  # numbers per state and per action
 MOTORS = (-1.0, 1.0)  # the range of each number of an action
 SETTLING = 200  # physics steps between random joint angles and the first state
-PITCH, VELOCITY = 2, 9  # the columns of the torso's pitch and of its forward velocity
+PITCH, VELOCITY, JOINT_RATES = 2, 9, 12  # columns: the torso's pitch, its forward velocity, the first joint's rate
 POLICIES = Path(__file__).with_name("demonstrators") / "cheetah.safetensors"
 
 # The geometry of the Control Suite's cheetah.xml, in metres, x forward and z up.
@@ -180,6 +180,18 @@ def upside_down(states: Float[Array, "*batch S"]) -> Bool[Array, "*batch"]:
     return jnp.cos(states[..., PITCH]) < 0
 
 
+def below_ground(states: Float[Array, "*batch S"]) -> Bool[Array, "*batch"]:
+    """Whether some part of the body is more than 2 cm below the ground."""
+    return stick_figure(states)[..., 1].min(axis=(-1, -2)) - RADIUS < -0.02
+
+
+def jerk(states: Float[Array, "*batch T1 S"]) -> Float[Array, "*batch T"]:
+    """How fast the accelerations of the joints change, in rad/s³, the mean over joints."""
+    accelerations = jnp.diff(states[..., JOINT_RATES:], axis=-2) * HZ
+    changes = jnp.abs(jnp.diff(accelerations, axis=-2)).mean(axis=-1) * HZ
+    return jnp.concatenate([changes[..., :1], changes], axis=-1)
+
+
 def reward(after: Float[Array, "N S"], actions: Float[Array, "N A"], target: Float[Array, ""]) -> Float[Array, " N"]:
     """A reward that grows towards the target speed and peaks there, plus a little for a level torso and low effort."""
     error = jnp.abs(forward_velocity(after) - target)
@@ -232,5 +244,12 @@ CHEETAH = Domain(
     presets=("cheetah", "cheetah-small"),
     rollouts=500,
     scene=Scene(unit="m", hertz=HZ, body=stick_figure, render=render),
+    measures={
+        "upside_down": lambda states, actions: upside_down(states[:, 1:]),
+        "tilted": lambda states, actions: fallen(states[:, 1:]),
+        "below_ground": lambda states, actions: below_ground(states[:, 1:]),
+        "effort": lambda states, actions: jnp.square(actions).mean(axis=-1),
+        "jerk": lambda states, actions: jerk(states),
+    },
     task=RUNNING,
 )

@@ -15,6 +15,7 @@ from ..domains import Domain
 from ..errors import PoiseError
 from ..models.layers import on_cpu
 from .distributions import Distributions
+from .measures import measure_steps
 from .rows import finite_rows, select_rows
 from .scored import ScoredRollouts, out_of_range
 from .shares import rounded
@@ -55,6 +56,10 @@ class Realism:
     """Wasserstein distances to the distributions of test demonstrations, in deviations."""
     distance_floor: dict[str, float] = field(default_factory=dict)
     """The same between two halves of the test demonstrations."""
+    measures: dict[str, float] = field(default_factory=dict)
+    """The means of the domain's measures over all steps."""
+    measures_of_demonstrations: dict[str, float] = field(default_factory=dict)
+    """The same of test demonstrations."""
     diversity: float | None = None
     """How far rollouts of one request are from each other, relative to demonstrations; 1 is right."""
     novelty: float | None = None
@@ -79,6 +84,10 @@ class Realism:
             "yield": rounded(self.yield_),
             "distances": {name: rounded(value) for name, value in self.distances.items()},
             "distance_floor": {name: rounded(value) for name, value in self.distance_floor.items()},
+            "measures": {name: rounded(value) for name, value in self.measures.items()},
+            "measures_of_demonstrations": {
+                name: rounded(value) for name, value in self.measures_of_demonstrations.items()
+            },
             "diversity": rounded(self.diversity),
             "novelty": rounded(self.novelty),
             "novelty_of_demonstrations": rounded(self.novelty_of_demonstrations),
@@ -109,6 +118,7 @@ class Reference:
     """The group of each test demonstration, which a two-sample test does not divide."""
     size: ClassifierSize
     seed: int
+    measures_of_demonstrations: dict[str, float] = field(default_factory=dict)
 
     @staticmethod
     def fit(
@@ -141,6 +151,7 @@ class Reference:
             groups=groups,
             size=size or (SMALL if on_cpu() else FULL),
             seed=seed,
+            measures_of_demonstrations=measure_steps(test, domain),
         )
 
     def measure(self, sets: Sequence[tuple[Any, ...]]) -> list[Realism]:
@@ -205,6 +216,8 @@ class Reference:
             yield_=float((right & ~off).mean()),
             distances=self.distributions.distances(rollouts),
             distance_floor=self.distributions.floor,
+            measures=measure_steps(rollouts, self.distributions.domain),
+            measures_of_demonstrations=self.measures_of_demonstrations,
             diversity=self.variety.diversity(rollouts, _requests(rows, labels), labels),
             novelty=self.variety.novelty(rollouts),
             novelty_of_demonstrations=self.novelty_of_demonstrations,

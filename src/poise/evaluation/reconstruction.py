@@ -18,7 +18,8 @@ from ..models.layers import on_cpu
 from ..rollouts.steer import is_flow
 
 PIECE = 4_096  # test demonstrations at a time
-EXACT_ROWS, FEW_EXACT_ROWS = 512, 128  # test demonstrations whose density under a flow is computed; on a CPU
+EXACT_ROWS = 512  # test demonstrations whose density under a flow is computed
+FEW_EXACT_ROWS, LEAST_EXACT_ROWS, EXACT_NUMBERS = 128, 16, 6_000  # on a CPU; and about how many numbers of actions
 
 
 def reconstruction_metrics(
@@ -27,7 +28,8 @@ def reconstruction_metrics(
     """Negative log-density in the domain's units and KL, each per step, on demonstrations."""
     nld, kl, has_kl = 0.0, 0.0, False
     if is_flow(policy):  # an exact density takes a flow many evaluations of its network
-        rows = slice(FEW_EXACT_ROWS if on_cpu() else EXACT_ROWS)
+        affordable = max(LEAST_EXACT_ROWS, EXACT_NUMBERS // test.actions[0].size)
+        rows = slice(min(FEW_EXACT_ROWS, affordable) if on_cpu() else EXACT_ROWS)
         test, labels = test[rows], labels[rows]
     for first, rows in _pieces(test):
         found = _imitate(policy, test[rows].arrays, jnp.asarray(labels[rows]), jax.random.fold_in(key, first))

@@ -20,6 +20,7 @@ from .html_blocks import counted, listed, note, picture, table, warning
 from .panels import RolloutPanels, draw_panels
 from .report_about import data_name, how_to_read, provenance
 from .report_reach import reach_section
+from .report_realism import realism_section
 from .report_scores import answer, scores_section, style_names
 from .rollouts import DRAWN
 from .scores import draw_scores
@@ -56,6 +57,7 @@ def page(report: Report, runs: Sequence[Run] = (), panels: Iterable[RolloutPanel
         scores_section(report),
         _styles(report, runs),
         *(_rollouts(one) for one in panels),
+        realism_section(report),
         reach_section(report, runs, panels),
         _classes(report, runs),
         _curves(runs),

@@ -326,14 +326,17 @@ class Flow(eqx.Module):
 
     def imitate(self, demonstrations: Trajectories, labels: Shaped[Array, "batch M"], key: PRNGKeyArray) -> Imitation:
         """Negative log-density of the demonstrated actions by the exact change of variables, plan after plan."""
-        encoded, total = self.space.encode(labels), jnp.zeros(len(labels))
-        for first in range(0, demonstrations.steps, self.horizon):
-            begins = jnp.full(len(labels), first)
-            if self.whole:
-                total += self._nld(*self._whole(demonstrations, encoded, jnp.zeros_like(begins), first))
-            else:
-                total += self._nld(*self._window(demonstrations, encoded, begins))
-        return Imitation(total, jnp.zeros((len(labels), 0)))
+        encoded, firsts = self.space.encode(labels), range(0, demonstrations.steps, self.horizon)
+        if self.whole:
+            none = jnp.zeros(len(labels), jnp.int32)
+            total = sum(self._nld(*self._whole(demonstrations, encoded, none, first)) for first in firsts)
+        else:
+
+            def of_plan(first: Array) -> Float[Array, " batch"]:
+                return self._nld(*self._window(demonstrations, encoded, jnp.full(len(labels), first)))
+
+            total = jax.lax.map(of_plan, jnp.asarray(firsts)).sum(axis=0)
+        return Imitation(jnp.asarray(total), jnp.zeros((len(labels), 0)))
 
     def _nld(self, situation: Situation, x: Plan) -> Float[Array, " batch"]:
         """-log p of plans in their original units: the noise's, and the divergence on the way back to it (Heun)."""
