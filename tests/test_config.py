@@ -79,3 +79,29 @@ def test_the_papers_sizes_are_presets():
 def test_impossible_numbers_are_refused(wrong, rule):
     with pytest.raises(PoiseError, match=rule):
         Settings(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "rule"),
+    [
+        (config.Sampling, "strength", "1", r"^sampling\.strength must be a finite number, not negative; got '1'$"),
+        (config.Sampling, "strength", None, r"^sampling\.strength must be a finite number, not negative; got None$"),
+        (config.Sampling, "strength", 1e300, r"^sampling\.strength must be at most 1e\+30; got 1e\+300$"),
+        (config.Sampling, "tries", 2.5, r"^sampling\.tries is a whole number; got 2\.5$"),
+        (Network, "hidden", 2.5, r"^network\.hidden is a whole number; got 2\.5$"),
+        (Network, "layers", (8, 2.5), r"^network\.layers is a whole number; got 2\.5$"),
+        (Network, "flow", {}, r"^network\.flow is a poise\.FlowNetwork\(\.\.\.\); got a dict$"),
+        (Training, "policy_steps", "9", r"^training\.policy_steps must be a finite number, not negative; got '9'$"),
+    ],
+)
+def test_what_is_no_number_of_its_kind_is_refused(kind, name, value, rule):
+    part = kind()
+    object.__setattr__(part, name, value)  # types are checked in tests, not where users are
+    with pytest.raises(PoiseError, match=rule):
+        Settings(**{kind.__name__.lower(): part})
+
+
+def test_sampling_is_checked_with_the_tries_that_are_given():
+    assert config.check_sampling(config.Sampling(tries=1, typical=2), 4).tries == 4
+    with pytest.raises(PoiseError, match=r"chooses among accepted rollouts; got 2 with one try"):
+        config.check_sampling(config.Sampling(tries=4, typical=2), 1)

@@ -18,10 +18,11 @@ import typing
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from .errors import PoiseError, unknown
+from .errors import PoiseError, check_list, unknown
 
 ABOVE_ZERO = {"latent", "hidden", "layers", "dynamics_layers", "rounds", "rollouts"}
 ABOVE_ZERO |= {"batch", "flow_batch", "chunk", "learning_rate", "clip", "width", "blocks", "steps", "tries", "typical"}
+LARGEST = 1e30  # of a setting; networks compute with numbers of single precision, which end at 3e38
 
 
 @dataclass(frozen=True)
@@ -238,20 +239,19 @@ class Settings:
     sampling: Sampling = field(default_factory=Sampling)
 
     def __post_init__(self):
-        for part in ("network", "training", "weights", "sampling"):
-            _check_numbers(part, dataclasses.asdict(getattr(self, part)))
+        for part, kind in {"network": Network, "training": Training, "weights": Weights, "sampling": Sampling}.items():
+            _check_numbers(part, getattr(self, part), kind)
         if not self.network.flow.drop <= 1:
             raise PoiseError(f"network.flow.drop is a share, at most 1; got {self.network.flow.drop}")
         if self.network.gradient_decay > 1:
             raise PoiseError(f"network.gradient_decay must be at most 1; got {self.network.gradient_decay}")
 
 
-def check_sampling(sampling: Sampling) -> Sampling:
-    """The same value, if its numbers are in range."""
-    _check_numbers("sampling", dataclasses.asdict(sampling))
-    for name in ("steps", "tries", "typical"):
-        if not isinstance(number := getattr(sampling, name), numbers.Integral):
-            raise PoiseError(f"sampling.{name} is a whole number; got {number!r}")
+def check_sampling(sampling: Sampling, tries: int | None = None) -> Sampling:
+    """The same value, with so many tries if they are given, if its numbers are in range."""
+    if tries is not None and isinstance(sampling, Sampling):
+        sampling = replace(sampling, tries=tries)
+    _check_numbers("sampling", sampling, Sampling)
     if sampling.typical > 1 and sampling.tries == 1:
         raise PoiseError(
             f"sampling.typical chooses among accepted rollouts; got {sampling.typical} with one try, which accepts "
@@ -260,16 +260,30 @@ def check_sampling(sampling: Sampling) -> Sampling:
     return sampling
 
 
-def _check_numbers(part: str, values: dict[str, Any]) -> None:
-    """Refuses numbers that are negative or not finite, or 0 where that makes no sense."""
-    for name, value in values.items():
-        if isinstance(value, dict) and name != "extra" and name != "extra_steps":
-            _check_numbers(f"{part}.{name}", value)
-        for number in value if isinstance(value, tuple) else [value] if isinstance(value, int | float) else []:
-            if not math.isfinite(number) or number < 0:
-                raise PoiseError(f"{part}.{name} must be a finite number, not negative; got {number}")
-            if number == 0 and name in ABOVE_ZERO:
-                raise PoiseError(f"{part}.{name} must be above 0; got {number}")
+def _check_numbers(part: str, settings: Any, kind: type) -> None:
+    """Refuses what is no number, or not a whole one; negative and too large numbers; and 0 where it makes no sense."""
+    if not isinstance(settings, kind):
+        raise PoiseError(f"{part} is a poise.{kind.__name__}(...); got a {type(settings).__name__}")
+    for name, hint in typing.get_type_hints(kind).items():
+        value, full_name = getattr(settings, name), f"{part}.{name}"
+        if dataclasses.is_dataclass(hint):
+            _check_numbers(full_name, value, typing.cast(type, hint))
+        elif hint in (int, float):
+            _check_number(full_name, value, hint is int)
+        elif hint == tuple[int, ...]:
+            for number in check_list(full_name, value, "(64, 64)", lambda _: True):
+                _check_number(full_name, number, True)
+
+
+def _check_number(name: str, number: Any, whole: bool) -> None:
+    if not isinstance(number, numbers.Real) or not math.isfinite(number) or number < 0:
+        raise PoiseError(f"{name} must be a finite number, not negative; got {number!r}")
+    if float(number) > LARGEST:
+        raise PoiseError(f"{name} must be at most {LARGEST:g}; got {number!r}")
+    if whole and not isinstance(number, numbers.Integral):
+        raise PoiseError(f"{name} is a whole number; got {number!r}")
+    if number == 0 and name.rpartition(".")[2] in ABOVE_ZERO:
+        raise PoiseError(f"{name} must be above 0; got {number!r}")
 
 
 _CHEETAH = Settings(

@@ -217,7 +217,7 @@ def test_unknown_names_get_a_suggestion(capsys, run, tmp_path):
         (("label", "--count", 0), "at least 1"),
         (("label", "--styles", "mine.py"), "name a function in it, as mine.py:function"),
         (("sample", run.folder, "--styles", "speed=slow"), "which is --style"),
-        (("sample", run.folder, "--steps", 0), "at least one step"),
+        (("sample", run.folder, "--steps", 0), "steps is a whole number, at least 1; got 0"),
         (("sample", run.folder, "--out", tmp_path / "a.csv"), "written as .npz"),
     ]
     for words, message in cases:

@@ -4,9 +4,12 @@ import json
 import re
 from typing import Any
 
+import flow_helpers
 import numpy as np
 from cli_helpers import refused, say
+from conftest import TINY, wander
 
+import poise
 from poise import Run
 from poise.data.trajectories import Trajectories
 from poise.runs.asking import Nearest
@@ -26,7 +29,9 @@ def test_a_start_that_reaches_nothing_is_refused_by_the_nearest_request_after_it
 ):
     def nearest(run, words, **more):
         asked.append((words, more))
-        return Nearest({}, {}, "speed=slow is out of reach from there; speed=fast is possible")
+        return Nearest(
+            {"speed": "slow"}, {"speed": "fast"}, "speed=slow is out of reach from there; speed=fast is possible"
+        )
 
     asked: list[Any] = []
     monkeypatch.setattr(Run, "nearest", nearest)
@@ -35,8 +40,8 @@ def test_a_start_that_reaches_nothing_is_refused_by_the_nearest_request_after_it
     assert "--start lies outside of the range of the demonstrations: choose another" in line
     assert Trajectories.load(tmp_path / "marked.npz").metadata["accepted"].tolist() == [False] * 4
     ((words, more),) = asked
-    assert words["speed"] == 0
-    assert (more["start"], more["change"], more["in_range"], more["seed"]) == ([900.0, 900.0], ["speed"], True, 0)
+    assert words == {"speed": 0}
+    assert (more["start"], more["in_range"], more["seed"]) == ([900.0, 900.0], True, 0)
 
 
 def test_one_try_is_never_refused_and_a_start_out_of_range_is_warned_of(capsys, run):
@@ -58,3 +63,45 @@ def test_without_a_start_the_first_request_that_was_not_reached_gets_its_nearest
     row = int(np.argmin(start.metadata["accepted"]))
     where = ", ".join(f"{number:.4g}" for number in np.asarray(start.starts)[row])
     assert warnings[1].startswith(f"warning: the first of them starts at {where}: speed=fast with destination=near is")
+
+
+def test_where_what_was_asked_for_is_reached_by_other_tries_more_of_them_are_offered(capsys, run, monkeypatch):
+    slow = {"speed": "slow"}
+    monkeypatch.setattr(Run, "nearest", lambda *given, **more: Nearest(slow, slow, "speed=slow is possible from there"))
+    line = refused(capsys, "sample", run.folder, *FAR)
+    assert "in 2 tries: speed=slow is possible from there with other tries: ask for more --tries" in line
+
+
+NAMED = """
+import poise
+
+@poise.labeling_function(name="custom")
+def reach(states, actions):
+    return states[-1, 0]
+
+@poise.labeling_function(name="later")
+def custom(states, actions):
+    return states[-1, 1]
+"""
+
+
+def test_a_style_of_a_file_is_known_by_its_own_name(capsys, tmp_path):
+    """Not by that of its function: the second one is called like the style that the run was trained in."""
+    file = tmp_path / "mine.py"
+    file.write_text(NAMED)
+    poise.train("rnn", wander(60), [f"{file}:reach"], settings=TINY, out=tmp_path / "run", progress=False)
+    words = ("sample", tmp_path / "run", "--styles", f"{file}:reach", f"{file}:custom", "--count", 4, "--json")
+    code, out, _ = say(capsys, *words, "--style", "custom=high", "--style", "later=low", "--tries", 1)
+    assert code == 0
+    assert set(json.loads(out)["by_style"]) == {"custom", "later"}
+    assert "no such run folder" in refused(capsys, "sample", tmp_path / "gone", "--styles", f"{file}:reach")
+
+
+def test_from_a_start_alone_a_flow_leaves_all_styles_free_and_nothing_is_said_to_be_shown(capsys, tmp_path):
+    flow_helpers.trained().save(tmp_path / "flow")
+    words = ("sample", tmp_path / "flow", "--styles", f"{flow_helpers.__file__}:drift", "--count", 4)
+    code, out, _ = say(capsys, *words, "--start", 0, 0)
+    assert code == 0
+    assert re.search(r"^4 rollouts in .*; all styles left free, \d+\.\d% in range of the demonstrations$", out, re.M)
+    assert json.loads(say(capsys, *words, "--start", 0, 0, "--json")[1])["by_style"] == {}
+    assert "show the labels of the starts" in say(capsys, *words)[1]

@@ -23,6 +23,14 @@ def test_a_split_by_a_column_never_divides_a_group():
     assert sorted(game for games in seen for game in games) == list(range(10))
 
 
+def test_a_group_may_be_named_by_several_columns():
+    match, half = np.arange(60) // 6, np.arange(60) // 3 % 2
+    walks = Trajectories(np.zeros((60, 3, 2)), metadata={"play": np.stack([match, half], axis=1)})
+    parts = [{tuple(row) for row in part.metadata["play"].tolist()} for part in split(walks, by="play")]
+    assert [len(part) for part in parts] == [16, 2, 2]
+    assert len(set.union(*parts)) == 20
+
+
 def test_a_split_needs_three_trajectories_or_groups():
     with pytest.raises(PoiseError, match="at least 3 trajectories, one for each part; got 1"):
         split(Trajectories(np.zeros((1, 3, 1))))

@@ -51,7 +51,7 @@ class Rule(TrainedSeed):
     rule: Callable[..., np.ndarray] = lambda starts, labels, key: np.ones(len(labels), bool)
     calls: list[tuple[Request, Any]] = field(default_factory=list)
 
-    def score_verified(self, request, key, sampling, first=None, in_range=True):
+    def score_verified(self, request, key, sampling, first=None, in_range=True, named=None):
         self.calls.append((request, key))
         reached = np.asarray(self.rule(np.asarray(request.starts), np.asarray(request.labels), key))
         right = np.repeat(reached[:, None], len(self.styles), axis=1)
@@ -208,7 +208,7 @@ def test_all_neighbours_start_where_the_request_does():
     assert np.unique(np.asarray(seed.calls[0][0].starts), axis=0).tolist() == [[3.0, 4.0]]
 
 
-def test_what_was_asked_for_is_not_offered_again_and_at_most_64_are_tried():
+def test_what_was_asked_for_is_tried_first_and_at_most_64_are_tried():
     @labeling_function(classes=tuple("abcdefghij"), thresholds=tuple(range(1, 10)))
     def fine(states, actions):
         return states[-1, 0]
@@ -218,13 +218,21 @@ def test_what_was_asked_for_is_not_offered_again_and_at_most_64_are_tried():
     assert nearest_feasible(seed, ask([[5, 5, 5]]), TRIES, [0, 1, 2], KEY) is None
     tried = np.asarray(seed.calls[0][0].labels)
     assert len(tried) == len(np.unique(tried, axis=0)) == 64
-    assert not (tried == 5).all(axis=1).any()
+    assert tried[0].tolist() == [5, 5, 5]
 
 
 def test_a_request_without_a_style_that_may_change_has_no_neighbour():
-    seed = rule(lambda starts, labels, key: np.ones(len(labels), bool))
+    seed = rule(lambda starts, labels, key: np.zeros(len(labels), bool))
     assert nearest_feasible(seed, ask([[2, 0, 1]]), TRIES, [], KEY) is None
-    assert not seed.calls
+    assert np.asarray(seed.calls[0][0].labels).tolist() == [[2, 0, 1]]
+
+
+def test_a_request_that_is_possible_is_its_own_nearest():
+    seed = rule(lambda starts, labels, key: np.ones(len(labels), bool))
+    found = nearest_feasible(seed, ask([[2, 3, 1]]), TRIES, [0, 1], KEY)
+    assert found is not None
+    assert found.tolist() == [2, 3, 1]
+    assert describe_nearest(THREE, [2, 3, 1], found, [0]) == "destination=far is possible from there"
 
 
 def test_a_real_policy_is_offered_the_side_that_it_can_show():

@@ -179,6 +179,16 @@ def test_groups_reach_the_two_sample_tests(monkeypatch):
     assert court.measure([(TEST[alone], RIGHT[:50], alone)])[0].c2st is None
 
 
+def test_rows_that_are_all_drawn_from_one_group_have_no_two_sample_test():
+    """A second group is there, but its only row is none of those that take part."""
+    games = np.zeros(COUNT, int)
+    games[np.random.default_rng(0).permutation(COUNT)[TINY.rows]] = 1
+    court = Reference.fit(Splits(TRAIN, HELD_OUT, TEST), COURT, groups=games, size=TINY)
+    found = court.measure([RolloutSet(OTHERS, RIGHT, ROWS)])[0]
+    assert found.c2st is None
+    assert found.out_of_range is not None
+
+
 def test_a_small_test_set_has_no_two_sample_floor():
     few = Reference.fit(Splits(TRAIN, HELD_OUT, TEST[:30]), COURT, size=TINY)
     assert few.floor() is None

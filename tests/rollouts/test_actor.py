@@ -127,7 +127,9 @@ def test_a_state_that_is_refused_leaves_the_memory_as_it_was(run, state, message
         ({"words": {"speed": "slwo"}}, "did you mean 'slow'"),
         ({"seed": 7}, "this run has the seeds 0, 1; got 7"),
         ({"draw": -1}, "a draw is a whole number between"),
-        ({"count": 0}, "an actor plays at least one at a time; got a count of 0"),
+        ({"count": 0}, "count is a whole number, at least 1; got 0"),
+        ({"steps": 0}, "steps is a whole number, at least 1; got 0"),
+        ({"steps": -1}, "steps is a whole number, at least 1; got -1"),
     ],
 )
 def test_arguments_that_no_actor_has_are_refused(run, arguments, message):

@@ -124,6 +124,35 @@ def test_an_actor_that_looks_ahead_takes_an_accepted_plan_more_often():
     assert with_it > 0.85
 
 
+def edge_shares(known_range: bool) -> tuple[float, float]:
+    """Of plays from near the edge, how many are right, and how many of those stay in range."""
+    run = trained()
+    actor: Any = run.actor({"climb": "high"}, styles=[climb], count=200, sampling=PLAIN, lookahead=8)
+    low, high = actor._range
+    np.testing.assert_array_equal(actor._range, run.known.range)
+    actor._range = actor._range if known_range else None
+    made, _ = play(actor, np.tile([0.0, low[1] + 0.8 * (high[1] - low[1])], (200, 1)), STEPS)
+    (style,) = run.fit_later([climb])
+    right = style.label(made) == 2
+    return float(right.mean()), float((~run.known.out_of_range(made))[right].mean())
+
+
+def test_an_actor_that_looks_ahead_prefers_plans_in_range_among_those_that_are_right():
+    (right, inside), (right_anywhere, inside_anywhere) = edge_shares(True), edge_shares(False)
+    assert right == right_anywhere > 0.8
+    assert inside > inside_anywhere + 0.1
+
+
+def test_a_plan_that_is_right_is_worth_more_than_one_in_range_and_what_has_happened_does_not_count():
+    actor: Any = trained().actor({"climb": "high"}, styles=[climb], count=1, sampling=PLAIN, lookahead=2)
+    up, down = np.full((1, 5, 2), [0.0, 9.0], np.float32), np.full((1, 5, 2), [0.0, -0.1], np.float32)
+    far = np.full((1, 2), 1e3, np.float32)
+    past, here = [(far, -far)], np.zeros((1, 2), np.float32)
+    assert float(actor._value([], here, up)[0]) == 1
+    assert float(actor._value([], here, down)[0]) == 0.5
+    assert float(actor._value(past, here, down)[0]) == 0.5
+
+
 def test_what_was_left_free_does_not_count_when_looking_ahead():
     """The first plan is as good as any other, so it is taken."""
     one, other = (trained().actor({}, count=8, sampling=PLAIN, lookahead=many) for many in (1, 4))
@@ -143,8 +172,8 @@ def test_in_the_second_trajectory_a_plan_is_imagined_from_its_own_beginning():
     actor: Any = trained().actor({"drift": "high"}, count=8, lookahead=2, sampling=PLAIN)
     _, state = play(actor, STARTS[:8], STEPS)
     seen = []
-    right = actor._right
-    actor._right = lambda past, state, plan: seen.append((len(past), plan.shape[1])) or right(past, state, plan)
+    value = actor._value
+    actor._value = lambda past, state, plan: seen.append((len(past), plan.shape[1])) or value(past, state, plan)
     play(actor, state, 3, {2: 5.0})
     assert seen == [(0, STEPS)] * 2 + [(2, STEPS - 2)] * 2
 
@@ -155,6 +184,21 @@ def test_an_actor_of_shorter_trajectories_plans_another_after_each():
     made, _ = play(actor, STARTS[:64], 6)
     assert len(drawn) == 2
     assert np.asarray(made.actions)[:, 3:].std() > 0.3
+
+
+@pytest.mark.parametrize("lookahead", [1, 2])
+def test_a_flow_that_plans_anew_at_every_step_begins_again_after_a_shorter_trajectory(lookahead):
+    policy = rough_flow(drifting(50), (3,), replan=1)
+    actor: Any = Actor(
+        policy, trained().styles, np.zeros((1, 1), np.int32), 2, steps=3, dynamics=integrator, lookahead=lookahead
+    )
+    with count_compilations() as compiled:
+        happened = []
+        for _ in range(7):
+            actor.step([0.0, 0.0])
+            happened.append((int(actor._player.at.memory.steps), len(actor._past)))
+    assert happened == [(1, 1), (2, 2), (3, 3), (1, 1), (2, 2), (3, 3), (1, 1)]
+    assert compiled == []
 
 
 @pytest.mark.parametrize("dynamics", [integrator, None])
@@ -172,7 +216,7 @@ def test_lookahead_is_refused_where_plans_are_no_whole_trajectories(dynamics, wa
 
 
 def test_an_actor_imagines_at_least_one_plan():
-    with pytest.raises(PoiseError, match="an actor imagines at least one plan; got a lookahead of 0"):
+    with pytest.raises(PoiseError, match="lookahead is a whole number, at least 1; got 0"):
         trained().actor({"drift": "high"}, lookahead=0)
 
 

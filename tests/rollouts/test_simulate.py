@@ -148,13 +148,22 @@ ALL = slice(None)
 def test_an_environment_that_returns_nan_for_all_rollouts_is_one_clear_line(markov, walks, value, hosted):
     made = roll(simulate, markov, broken(value, ALL)[hosted], walks)
     with pytest.raises(PoiseError, match=r"^all 60 rollouts are NaN or infinite after their first step; [^\n]+$"):
-        check_environment(made.states)
+        check_environment(made.states, made.actions)
+
+
+def test_a_policy_that_diverges_is_not_blamed_on_the_environment():
+    states, actions = np.zeros((3, 3, 2), np.float32), np.full((3, 2, 2), np.nan, np.float32)
+    states[:, 1:] = np.nan
+    with pytest.raises(
+        PoiseError, match=r"^the first actions of all 3 rollouts are NaN or infinite: the policy [^\n]+$"
+    ):
+        check_environment(states, actions)
 
 
 @pytest.mark.parametrize("environment", broken(np.nan, slice(0, None, 2)), ids=["traced", "on the host"])
 def test_rollouts_that_become_nan_are_returned_beside_the_others(markov, walks, environment):
     made = roll(simulate, markov, environment, walks)
-    check_environment(made.states)
+    check_environment(made.states, made.actions)
     finite = np.isfinite(np.asarray(made.states)).all(axis=(1, 2))
     assert finite.tolist() == [False, True] * 30
 

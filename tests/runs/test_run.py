@@ -84,11 +84,12 @@ def test_a_run_with_other_parts_samples_from_those(run):
         ({"words": {"sped": "slow"}}, "unknown style 'sped'; did you mean 'speed'"),
         ({"words": {"speed": "slwo"}}, "did you mean 'slow'"),
         ({"seed": 7}, "this run has the seeds 0, 1; got 7"),
-        ({"count": 0}, "between one and ten million rollouts at a time; got 0"),
+        ({"count": 0}, "count is a whole number, at least 1; got 0"),
+        ({"count": 10_000_001}, "between one and ten million rollouts at a time; got 10000001"),
         ({"draw": -1}, "a draw is a whole number between"),
         ({"start": (1, 2, 3)}, "one state of 2 numbers; got 3"),
         ({"start": (1, float("nan"))}, r"a start is one state of 2 numbers, all finite; got \[1.0, nan\]"),
-        ({"steps": -2}, "at least one step"),
+        ({"steps": -2}, "steps is a whole number, at least 1; got -2"),
     ],
 )
 def test_what_cannot_be_sampled_is_refused_in_one_line(run, arguments, message):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from ..errors import PoiseError
-from ..system.imports import is_file_spec, split_file_spec
+from ..system.imports import is_file_spec
 from .output import show
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..domains import Domain, Scene
     from ..evaluation.scored import ScoredRollouts
     from ..rollouts.requests import Words
-    from ..runs.asking import Nearest
     from ..runs.run import Run
     from ..styles.labeling_functions import LabelingFunction
 
@@ -111,9 +110,12 @@ class Sample(RunArguments):
     def trained_styles(self) -> list[str]:
         """The given styles that the run was trained in; the others are new."""
         from ..runs.folder import read_config
+        from ..styles.labeling_functions import load_style
 
-        known = {style["name"] for style in read_config(self.run)["styles"]} if self.run.is_dir() else set()
-        return [style for style in self.styles if split_file_spec(style)[1] in known or not is_file_spec(style)]
+        if not self.run.is_dir():
+            return []
+        known = {style["name"] for style in read_config(self.run)["styles"]}
+        return [style for style in self.styles if not is_file_spec(style) or load_style(style, {}).name in known]
 
     def sampling(self, run: Run) -> Sampling:
         """How to sample: as the run's settings say, but for what is given."""
@@ -151,7 +153,8 @@ def sample(arguments: Sample) -> None:
 
     run = arguments.load()
     _check_drawing(arguments, run.domain)
-    later = run.fit_later([style for style in arguments.styles if style not in arguments.trained_styles()])
+    trained = arguments.trained_styles()
+    later = run.fit_later([style for style in arguments.styles if style not in trained])
     styles = (*run.styles, *later)
     words = parse_words(arguments.style, styles)
     scored = run.sample_scored(
@@ -165,8 +168,9 @@ def sample(arguments: Sample) -> None:
         seed=arguments.seed,
         draw=arguments.draw,
     )
-    asked = [i for i, style in enumerate(styles) if style.name in words or not words]
-    named, title = scored.only(asked), ", ".join(arguments.style) or "the labels of the starts"
+    labels = scored.rollouts.metadata["labels"]
+    asked = [i for i, style in enumerate(styles) if style.name in words or (not words and (labels[:, i] >= 0).any())]
+    named, title = scored.only(asked) if asked else scored, _title(arguments, asked)
     if arguments.out:
         scored.rollouts.save(arguments.out)
     warnings = _warn(arguments, run, later, words, named)
@@ -178,8 +182,9 @@ def sample(arguments: Sample) -> None:
     if arguments.json:
         return show({**found, "by_style": right, "files": files, "warnings": warnings}, True)
     each = f" ({', '.join(f'{name} {share:.0%}' for name, share in right.items())})" if len(right) > 1 else ""
+    shown = f"{found['joint']:.1%} show {title}{each}" if asked else title
     print(
-        f"{arguments.count} rollouts in {run.domain.describe_simulation()}; {found['joint']:.1%} show {title}{each}, "
+        f"{arguments.count} rollouts in {run.domain.describe_simulation()}; {shown}, "
         f"{found['joint_in_range']:.1%} in range of the demonstrations"
     )
     if scored.tries is not None:
@@ -188,6 +193,14 @@ def sample(arguments: Sample) -> None:
         print(f"warning: {warning}")
     for path in files:
         print(f"wrote {path}")
+
+
+def _title(arguments: Sample, asked: Sequence[int]) -> str:
+    """What was asked for, in words."""
+    if not asked:
+        return "all styles left free"
+    others = "the labels of the starts" if arguments.start is None else "the labels of other starts"
+    return ", ".join(arguments.style) or others
 
 
 def _warn(
@@ -225,15 +238,14 @@ def _warn(
 
 def _nearest(
     arguments: Sample, run: Run, later: Sequence[LabelingFunction], words: Words, named: ScoredRollouts
-) -> Nearest:
+) -> str:
     """What is possible instead of the first request that was not reached, by the styles that the user named."""
     start, labels, steps = _first_unreached(named)
     styles = (*run.styles, *later)
     asked = {style.name: int(k) for style, k in zip(styles, labels, strict=True) if k >= 0}
-    return run.nearest(
-        asked,
+    found = run.nearest(
+        words or asked,
         start=start,
-        change=list(words) or None,
         styles=later,
         steps=steps,
         sampling=arguments.sampling(run),
@@ -241,6 +253,8 @@ def _nearest(
         seed=arguments.seed,
         draw=arguments.draw,
     )
+    again = found.possible is not None and found.possible == found.asked
+    return f"{found} with other tries: ask for more --tries" if again else str(found)
 
 
 def _first_unreached(scored: ScoredRollouts) -> tuple[list[float], list[int], int]:

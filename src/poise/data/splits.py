@@ -103,7 +103,19 @@ def _groups(demonstrations: Trajectories, by: str | None) -> Int[np.ndarray, " N
     if not per_row(metadata[by], count):
         entries = metadata[by].size
         raise PoiseError(f"column {by!r} has {entries} entries for {count} trajectories; it needs one for each")
-    return np.unique(metadata[by], return_inverse=True)[1].reshape(-1)
+    return number_groups(metadata[by])
+
+
+def number_groups(column: np.ndarray) -> Int[np.ndarray, " N"]:
+    """A number for each entry of a column, the same for equal ones; an entry may be several values.
+
+    Examples:
+        >>> import numpy as np
+        >>> number_groups(np.asarray([[1, 5], [2, 5], [1, 5]])).tolist()
+        [0, 1, 0]
+    """
+    axis = None if column.ndim == 1 else 0
+    return np.unique(column, axis=axis, return_inverse=True)[1].reshape(-1)
 
 
 def _cuts(fractions: tuple[float, float, float], count: int) -> list[int]:

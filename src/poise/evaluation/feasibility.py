@@ -22,7 +22,7 @@ from .scored import ScoredRollouts, TrainedSeed
 from .shares import Share, rounded
 
 MOST_NEIGHBOURS = 64
-"""Requests that are tried, all at once, to find the nearest one that is possible."""
+"""Requests that are tried, all at once, to find the nearest possible one; the first is what was asked for."""
 SECOND_PASS = 2**31 - 1
 """What is folded into the key of a second pass; verified sampling folds the number of the try into its own."""
 
@@ -118,7 +118,13 @@ class Confirmation:
 
 
 def measure_feasibility(
-    trained: TrainedSeed, request: Request, sampling: Sampling, key: PRNGKeyArray, *, in_range: bool = True
+    trained: TrainedSeed,
+    request: Request,
+    sampling: Sampling,
+    key: PRNGKeyArray,
+    *,
+    in_range: bool = True,
+    named: Sequence[int] | None = None,
 ) -> Feasibility:
     """Which requests one pass of verified sampling reaches.
 
@@ -128,8 +134,9 @@ def measure_feasibility(
         sampling: How it is sampled, and the most tries.
         key: Randomness.
         in_range: Whether a rollout must also stay in the range of the demonstrations.
+        named: The positions of the styles that a rollout must show; all that are not left free if not given.
     """
-    scored = trained.score_verified(request, key, sampling, in_range=in_range)
+    scored = trained.score_verified(request, key, sampling, in_range=in_range, named=named)
     return found_feasible(trained.styles, request, scored, sampling.tries)
 
 
@@ -186,27 +193,29 @@ def nearest_feasible(
     *,
     most: int = MOST_NEIGHBOURS,
     in_range: bool = True,
+    named: Sequence[int] | None = None,
 ) -> Int[np.ndarray, " M"] | None:
     """The labels nearest to those asked for that are reached from the same start; None if none of those tried is.
 
-    Nearer is what changes fewer styles, then what moves by fewer classes. All neighbours are tried in one call.
+    Nearest is the request itself, then what changes fewer styles, then what moves by fewer classes. The request and its
+    neighbours are tried in one call.
 
     Args:
         trained: The seed that is asked.
-        asked: One request, which was not reached.
-        sampling: How it is sampled, and the most tries of each neighbour.
+        asked: One request.
+        sampling: How it is sampled, and the most tries of each request.
         styles: The positions of the styles that may change: those that a user named.
         key: Randomness.
-        most: The most neighbours that are tried.
+        most: The most requests that are tried.
         in_range: Whether a rollout must also stay in the range of the demonstrations.
+        named: The positions of the styles that a rollout must show; all that are not left free if not given.
     """
     assert len(asked) == 1, "one request at a time"
     wanted = np.asarray(asked.labels)[0]
-    near = np.asarray([*itertools.islice(neighbours(trained.styles, wanted, styles), most)], wanted.dtype)
-    if not len(near):
-        return None
+    candidates = itertools.chain([tuple(wanted)], neighbours(trained.styles, wanted, styles))
+    near = np.asarray([*itertools.islice(candidates, most)], wanted.dtype)
     request = asked.rows(np.zeros(len(near), int)).with_labels(near)
-    reached = measure_feasibility(trained, request, sampling, key, in_range=in_range).reached
+    reached = measure_feasibility(trained, request, sampling, key, in_range=in_range, named=named).reached
     return near[np.argmax(reached)] if reached.any() else None
 
 
@@ -233,7 +242,7 @@ def describe_nearest(
     found: Sequence[int] | Int[np.ndarray, " M"] | None,
     asked: Sequence[int] | None = None,
 ) -> str:
-    """One line that says what is out of reach, and what is possible instead.
+    """One line that says whether a request is out of reach, and what is possible instead.
 
     Args:
         styles: All styles.
@@ -242,6 +251,8 @@ def describe_nearest(
         asked: The positions of the styles to name: those that a user named. By default all that are not left free.
     """
     named = [i for i, k in enumerate(wanted) if k != FREE] if asked is None else list(asked)
+    if found is not None and np.array_equal(found, wanted):
+        return f"{_name_request(styles, wanted, named)} is possible from there"
     beyond = f"{_name_request(styles, wanted, named)} is out of reach from there"
     if found is None:
         return f"{beyond}, and so is every request near it that was tried"

@@ -234,7 +234,10 @@ class Reference:
             alike = [i for i, (others, _) in enumerate(distinct) if np.array_equal(others, rows)]
             rollouts = [select_rows(sets[i].rollouts, distinct[i][1]) for i in alike]
             groups = None if self.groups is None else self.groups[rows]
-            results = c2st(select_rows(self.test, rows), rollouts, groups=groups, size=self.size, seed=self.seed)
+            try:
+                results = c2st(select_rows(self.test, rows), rollouts, groups=groups, size=self.size, seed=self.seed)
+            except PoiseError:  # of the rows that it draws, all may be of one group
+                continue
             for i, result in zip(alike, results, strict=True):
                 found[i] = result
         return found

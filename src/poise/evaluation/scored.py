@@ -128,13 +128,9 @@ class Known:
     @staticmethod
     def of(styles: Sequence[LabelingFunction], starts: Trajectories) -> Known:
         """What some demonstrations tell; the range of those that were trained on may be in their metadata."""
-        limits = starts.metadata.get("range")
-        if limits is None:
-            seen = np.asarray(starts.states)[:, 1:][np.asarray(starts.mask)]
-            limits = np.stack([seen.min(axis=0), seen.max(axis=0)])
         deviations = tuple(float(row.std()) for row in score_all(styles, starts))
         gradients = tuple(bool(style.gradient) for style in try_gradients(styles, starts))
-        return Known(limits, deviations, gradients, starts, spread_lengths(np.asarray(starts.lengths)))
+        return Known(range_of(starts), deviations, gradients, starts, spread_lengths(np.asarray(starts.lengths)))
 
     @functools.cached_property
     def _support(self) -> Support | None:
@@ -158,6 +154,14 @@ class Known:
         states, real = np.asarray(made.states)[:, 1:], np.asarray(made.mask)
         inside = ((states >= self.range[0]) & (states <= self.range[1])).all(axis=-1)
         return (~inside & real).any(axis=1)
+
+
+def range_of(starts: Trajectories) -> Float[np.ndarray, "2 S"]:
+    """The smallest and largest state of demonstrations, or of those that were trained on, if their metadata say it."""
+    if "range" in starts.metadata:
+        return starts.metadata["range"]
+    seen = np.asarray(starts.states)[:, 1:][np.asarray(starts.mask)]
+    return np.stack([seen.min(axis=0), seen.max(axis=0)])
 
 
 def spread_lengths(lengths: Int[np.ndarray, " N"]) -> tuple[int, ...]:
@@ -309,7 +313,7 @@ class TrainedSeed:
     def score(self, request: Request, key: PRNGKeyArray, sampling: Sampling | None = None) -> ScoredRollouts:
         """Rollouts, scored by the true labeling functions."""
         made = self.roll_out(request, key, sampling)
-        check_environment(made.states)
+        check_environment(made.states, made.actions)
         return score_rollouts(self.styles, made, np.asarray(request.labels))
 
     def score_verified(
@@ -319,15 +323,20 @@ class TrainedSeed:
         sampling: Sampling,
         first: ScoredRollouts | None = None,
         in_range: bool = True,
+        named: Sequence[int] | None = None,
     ) -> ScoredRollouts:
-        """Rollouts, made again until they are right and, if asked, in range; `first` are those of the first try."""
+        """Rollouts, made again until they are right and, if asked, in range; `first` are those of the first try.
+
+        They must be right in the `named` styles, or in all.
+        """
         if sampling.typical > 1 and self.known:
             several = request.rows(np.repeat(np.arange(len(request)), sampling.typical))
-            found = self.score_verified(several, key, replace(sampling, typical=1), in_range=in_range)
+            found = self.score_verified(several, key, replace(sampling, typical=1), in_range=in_range, named=named)
             return self.known.most_typical(found, sampling.typical)
 
         def accept(made: Trajectories, asked: Request) -> Bool[np.ndarray, " N"]:
             scored = score_rollouts(self.styles, made, np.asarray(asked.labels))
+            scored = scored if named is None else scored.only(named)
             return scored.joint & ~known.out_of_range(scored.rollouts) if in_range and known else scored.joint
 
         known = self.known
@@ -336,7 +345,7 @@ class TrainedSeed:
         def roll_out(asked: Request, key: PRNGKeyArray, number: int) -> Trajectories:
             made = self.roll_out(asked, key, weakly if number % 2 else sampling)
             if number == 0:  # later ones are few, and may all be from starts that diverge
-                check_environment(made.states)
+                check_environment(made.states, made.actions)
             return made
 
         found = verify(

@@ -11,12 +11,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..data.trajectories import Trajectories, Transition
-from ..errors import PoiseError
-from ..models import Policy
+from ..errors import PoiseError, check_whole
+from ..models import Flow, Policy
 from ..styles.labeling_functions import LabelingFunction
 from ..styles.scoring import label_all
 from .requests import FREE, Words, check_draw, check_state, draw_labels, find_classes, first_not_finite, with_classes
 from .simulate import Player, begin_of
+from .steer import Steered
 
 PUSHED = 0.1  # deviations of a change of state by which a state differs from the expected one if something pushed it
 ROUNDING = 1e-4  # of the size of a state, which is no push
@@ -27,7 +28,8 @@ class Actor:
 
     The actor remembers the steps so far. A flow follows its plan; it proposes anew when something pushed it, when the
     dial is turned, and when the plan ends. Two actors with the same draw that see the same states act the same. An
-    actor is compiled when it is made, so that no frame waits for the compiler.
+    actor is compiled when it is made, so that no frame waits for the compiler. An actor of many has one plan for all of
+    them: what pushes one row makes all rows propose anew.
 
     Args:
         policy: A trained policy, steered or not.
@@ -40,7 +42,9 @@ class Actor:
         steps: Steps of a trajectory; a labeling function is satisfied by one of that length.
         dynamics: Known dynamics, by which it notices that something pushed it, and looks ahead.
         moves: The deviation of a change of state; a push is large beside it.
-        lookahead: Imagines so many plans whenever it proposes, and takes one that the labeling functions accept.
+        lookahead: Imagines so many plans whenever it proposes, and takes one that the labeling functions accept, in
+            range if one is.
+        known_range: The smallest and largest states of demonstrations; plans that it imagines should stay between.
         arrange: Turns the labels of a request into those that the policy reads; as they are if not given.
 
     Raises:
@@ -73,18 +77,19 @@ class Actor:
         dynamics: Transition | None = None,
         moves: Float[np.ndarray, " S"] | None = None,
         lookahead: int = 1,
+        known_range: Float[np.ndarray, "2 S"] | None = None,
         arrange: Callable[[Int[np.ndarray, "count M"]], Int[np.ndarray, "count both"]] | None = None,
     ):
-        if count is not None and count < 1:
-            raise PoiseError(f"an actor plays at least one at a time; got a count of {count}")
-        if lookahead < 1:
-            raise PoiseError(f"an actor imagines at least one plan; got a lookahead of {lookahead}")
-        if lookahead > 1 and (policy.replan < steps or dynamics is None):
+        count, steps = None if count is None else check_whole("count", count), check_whole("steps", steps)
+        flow = _whole_flow(policy)
+        ahead = policy.replan if flow is None else flow.horizon
+        if check_whole("lookahead", lookahead) > 1 and (ahead < steps or dynamics is None):
             raise PoiseError("lookahead needs a flow that plans whole trajectories; sample with tries instead")
         self._policy, self._styles, self._known_labels = policy, styles, known_labels
         self._rows, self._shape = count or 1, (state_size,) if count is None else (count, state_size)
         self._random, self._key = np.random.default_rng(check_draw(draw)), jax.random.key(draw)
         self._steps, self._dynamics, self._lookahead = steps, dynamics, lookahead
+        self._range, self._remembers = known_range, flow is not None or policy.replan > 1
         self._moves = np.zeros(state_size) if moves is None else np.asarray(moves)
         self._arrange = arrange or (lambda labels: labels)
         self._free = range(0 if policy.open_labels else len(styles), len(styles))
@@ -95,7 +100,7 @@ class Actor:
         """The action [A] in a state [S]; for an actor with a count, actions [count, A] in states [count, S]."""
         state = check_state(state, self._shape, "an actor takes").reshape(self._rows, -1)
         before = self._player.at
-        if self._policy.replan > 1 and len(self._past) == self._steps:
+        if self._remembers and len(self._past) == self._steps:
             self._player, self._past = Player(self._policy, *self._begin()), []
         if self._was_pushed(state):
             self._player.propose_anew()
@@ -107,7 +112,7 @@ class Actor:
             raise PoiseError(
                 f"the policy has no finite action in {first_not_finite(state, action)}; is that far from the data?"
             )
-        if self._policy.replan > 1:
+        if self._remembers:
             self._past.append((state, action))
         return np.array(action).reshape(*self._shape[:-1], -1)
 
@@ -146,14 +151,17 @@ class Actor:
         return bool((np.abs(state - expected) > allowed).any())
 
     def _look_ahead(self, state: np.ndarray) -> Float[np.ndarray, "count H A"]:
-        """Of several plans for each row, the first whose trajectory shows most of the styles that are asked for."""
+        """Of several plans for each row, the first whose trajectory shows most of the styles that are asked for.
+
+        Of plans that show as many, one that stays in range is taken.
+        """
         plans = np.stack([np.asarray(self._player.propose(state, self._noise())) for _ in range(self._lookahead)])
         left = self._steps - len(self._past)
-        right = np.stack([self._right(self._past, state, plan[:, :left]) for plan in plans])
-        return plans[right.argmax(axis=0), np.arange(self._rows)]
+        value = np.stack([self._value(self._past, state, plan[:, :left]) for plan in plans])
+        return plans[value.argmax(axis=0), np.arange(self._rows)]
 
-    def _right(self, past: list[tuple[np.ndarray, np.ndarray]], state: np.ndarray, plan: np.ndarray) -> np.ndarray:
-        """How many of the asked styles each row shows if it follows a plan to its end."""
+    def _value(self, past: list[tuple[np.ndarray, np.ndarray]], state: np.ndarray, plan: np.ndarray) -> np.ndarray:
+        """How many of the asked styles each row shows if it follows a plan to its end; half more if it is in range."""
         assert self._dynamics is not None
         states, actions = [before for before, _ in past] + [state], [action for _, action in past]
         for action in np.swapaxes(plan, 0, 1):
@@ -161,7 +169,11 @@ class Actor:
             states.append(np.asarray(self._dynamics(states[-1], action)))
         seen = Trajectories.unchecked(np.stack(states, 1), np.stack(actions, 1), np.full(self._rows, len(actions)))
         found = label_all(self._styles, seen, strict=False)
-        return ((found == self.labels) & (self.labels != FREE)).sum(axis=1)
+        right = ((found == self.labels) & (self.labels != FREE)).sum(axis=1)
+        if self._range is None:
+            return right
+        ahead = np.asarray(seen.states)[:, len(past) + 1 :]
+        return right + 0.5 * ((ahead >= self._range[0]) & (ahead <= self._range[1])).all(axis=(1, 2))
 
     def _compile(self, state: np.ndarray) -> None:
         """Runs each program once; what a program returned may be placed otherwise than what it was given first."""
@@ -172,7 +184,15 @@ class Actor:
         self._player.act(state, lambda: noise)
         if self._lookahead > 1:
             self._player.at = fresh
-            self._player.follow(np.asarray(self._player.propose(state, noise)))
             for _ in range(2):
+                plan = np.asarray(self._player.propose(state, noise))
+                self._value([], state, plan[:, : self._steps])
+                self._player.follow(plan)
                 self._player.act(state, lambda: noise)
         self._player.at = fresh
+
+
+def _whole_flow(policy: Policy) -> Flow | None:
+    """The flow of a policy that plans whole trajectories, steered or not."""
+    flow = policy.flow if isinstance(policy, Steered) else policy
+    return flow if isinstance(flow, Flow) and flow.whole else None

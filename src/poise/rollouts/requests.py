@@ -68,6 +68,9 @@ def _example(styles: Sequence[LabelingFunction]) -> str:
 
 def find_classes(styles: Sequence[LabelingFunction], words: Words) -> dict[int, int]:
     """The class that is asked for, by the position of its style."""
+    if not isinstance(words, Mapping):
+        example = f"{{{styles[0].name!r}: {styles[0].classes[0]!r}}}" if styles else "{'speed': 'slow'}"
+        raise PoiseError(f"words are classes by style, as in {example}; got {words!r}")
     names = [style.name for style in styles]
     for name in words:
         if name not in names:

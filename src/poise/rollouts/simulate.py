@@ -110,13 +110,19 @@ def simulate(
     return _simulate_on_host(policy, environment, request, key)
 
 
-def check_environment(states: Float[Array, "N T1 S"]) -> None:
-    """Refuses rollouts that are all NaN or infinite after their first step."""
-    if len(states) > 1 and not np.isfinite(np.asarray(states)[:, 1]).all(axis=1).any():
+def check_environment(states: Float[Array, "N T1 S"], actions: Float[Array, "N T A"]) -> None:
+    """Refuses rollouts that are all NaN or infinite after their first step, by the policy or by the environment."""
+    if len(states) < 2 or np.isfinite(np.asarray(states)[:, 1]).all(axis=1).any():
+        return
+    if not np.isfinite(np.asarray(actions)[:, 0]).all(axis=1).any():
         raise PoiseError(
-            f"all {len(states)} rollouts are NaN or infinite after their first step; check that the environment "
-            "expects states and actions in the units and the order of the demonstrations, and returns finite states"
+            f"the first actions of all {len(states)} rollouts are NaN or infinite: the policy diverges; lower the "
+            "guidance, strength and limit of sampling if they are high, or train again with a lower learning rate"
         )
+    raise PoiseError(
+        f"all {len(states)} rollouts are NaN or infinite after their first step; check that the environment "
+        "expects states and actions in the units and the order of the demonstrations, and returns finite states"
+    )
 
 
 def _simulate_traced(policy: Policy, dynamics: Dynamics, request: Request, key: PRNGKeyArray) -> Trajectories:
@@ -189,7 +195,7 @@ def collect(
         return np.asarray(action).reshape(len(states), -1)
 
     made = closed_loop(act, _in_single_precision(environment), np.asarray(shown.starts), steps)
-    check_environment(made[0])
+    check_environment(*made)
     finite = np.asarray(np.isfinite(made[0]).all(axis=(1, 2)) & np.isfinite(made[1]).all(axis=(1, 2)))
     pairs = zip(made, (np.asarray(shown.states), np.asarray(shown.actions)), strict=True)
     states, actions = (np.where(finite[:, None, None], new, old) for new, old in pairs)

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from ..config import Sampling
 from ..data.trajectories import Trajectories
 from ..domains import Domain
-from ..errors import PoiseError, unknown
+from ..errors import PoiseError, check_list, check_whole, unknown
 from ..evaluation.feasibility import (
     Feasibility,
     ask_each_class,
@@ -34,12 +34,12 @@ MOST_ROLLOUTS = 10_000_000
 
 @dataclass(frozen=True)
 class Nearest:
-    """The possible request that is nearest to one that was not reached; `str` of it is a line for people."""
+    """The possible request that is nearest to what was asked for; `str` of it is a line for people."""
 
     asked: dict[str, str]
     """What was asked for: classes by style."""
     possible: dict[str, str] | None
-    """What is possible instead, by the same styles; None if nothing is that was tried."""
+    """What is possible, by the same styles: the same if it was reached, else the nearest; None if nothing was."""
     line: str
 
     def __str__(self) -> str:
@@ -52,31 +52,36 @@ class Asked(NamedTuple):
     request: Request
     trained: TrainedSeed
     key: jax.Array
+    named: tuple[int, ...] | None = None
+    """The positions of the styles that a rollout must show to be accepted; all that are not left free if None."""
 
     def once(self, sampling: Sampling) -> Trajectories:
         """One rollout per request, of which no labeling function is asked."""
         made = self.trained.roll_out(self.request, self.key, sampling)
-        check_environment(made.states)
+        check_environment(made.states, made.actions)
         return mark_finite(made, np.asarray(self.request.labels))
 
     def verified(self, sampling: Sampling, in_range: bool) -> ScoredRollouts:
         """The rollouts, scored; with more than one try made again until they are right, which their metadata tell."""
         if sampling.tries == 1:
             return self.trained.score(self.request, self.key, sampling)
-        found = self.trained.score_verified(self.request, self.key, sampling, in_range=in_range)
+        found = self.trained.score_verified(self.request, self.key, sampling, in_range=in_range, named=self.named)
         made = found.rollouts
         known = {**made.metadata, "accepted": found.accepted, "tries": found.tries}
         return replace(found, rollouts=Trajectories(made.states, made.actions, made.lengths, known))
 
     def nearest(self, words: Words, change: Sequence[str] | None, sampling: Sampling, in_range: bool) -> Nearest:
-        """The nearest request that is possible; only the named styles change, by default all of the words."""
+        """The nearest request that is possible; only the styles to change differ, by default all of the words."""
+        names = list(words) if change is None else check_list("change", change, "['speed']")
         styles, wanted = self.trained.styles, np.asarray(self.request.labels)[0]
-        named = sorted(find_classes(styles, dict.fromkeys(words if change is None else change, 0)))
+        named = sorted(find_classes(styles, dict.fromkeys(names, 0)))
         if not named:
             raise PoiseError("name the styles whose nearest possible classes you want, for example {'speed': 'slow'}")
         if free := [styles[i].name for i in named if wanted[i] == FREE]:
             raise PoiseError(f"only a style that is asked for can change; {free[0]!r} was left free")
-        found = nearest_feasible(self.trained, self.request, sampling, named, self.key, in_range=in_range)
+        found = nearest_feasible(
+            self.trained, self.request, sampling, named, self.key, in_range=in_range, named=self.named
+        )
         line = describe_nearest(styles, wanted, found, named)
         return Nearest(self._words(wanted, named), None if found is None else self._words(found, named), line)
 
@@ -85,7 +90,10 @@ class Asked(NamedTuple):
         return {styles[i].name: styles[i].classes[int(labels[i])] for i in named}
 
     def reach(self, style: str, sampling: Sampling) -> Feasibility:
-        """Which classes of a style are within reach from each start; the other styles are left free if they can be."""
+        """Which classes of a style are within reach from each start; the other styles are left free if they can be.
+
+        Where they cannot be, a rollout must show their labels too.
+        """
         ((position, _),) = find_classes(self.trained.styles, {style: 0}).items()
         labels = np.asarray(self.request.labels)
         others = np.full_like(labels, FREE) if self.trained.parts["policy"].open_labels else labels
@@ -111,29 +119,37 @@ def ask(
         starts: Demonstrations to start from.
         labels: Their labels in all styles of the seed.
         count: How many rollouts.
-        words: Classes by style.
-        start: A state to start from; where demonstrations of that style start if not given.
+        words: Classes by style. The styles that they do not name are left free by a policy that can; by others, a
+            rollout need not show them.
+        start: A state to start from; where demonstrations of that style start if not given. If it is given and no style
+            is named, all styles are left free by a policy that can: the labels of other starts say nothing of it.
         steps: Steps of a rollout; as many as the demonstrations have if not given.
         draw: Seed of the randomness.
 
     Raises:
         PoiseError: A style or a class is not known, or a number is out of range.
     """
-    if not isinstance(count, int | np.integer):
-        raise PoiseError(f"count is a whole number, as in sample(100, {{...}}); got a {type(count).__name__}")
-    if not 1 <= count <= MOST_ROLLOUTS:
+    if check_whole("count", count) > MOST_ROLLOUTS:
         raise PoiseError(f"sample between one and ten million rollouts at a time; got {count}")
-    if steps is not None and steps < 1:
-        raise PoiseError(f"a rollout has at least one step; got {steps}")
+    steps = None if steps is None else check_whole("steps", steps)
     random, wanted = np.random.default_rng(check_draw(draw)), find_classes(trained.styles, words or {})
-    first_free = 0 if trained.parts["policy"].open_labels and wanted else len(trained.space.own.kinds)
+    leaves_free = trained.parts["policy"].open_labels and (wanted or start is not None)
+    first_free = 0 if leaves_free else len(trained.space.own.kinds)
     rows, asked = draw_labels(labels, wanted, count, random, range(first_free, labels.shape[1]))
     begins, lengths = np.asarray(starts.starts)[rows], np.asarray(starts.lengths)[rows]
     if start is not None:
         begins = np.tile(check_state(start, begins.shape[1:], "a start is"), (count, 1))
     if start is not None or steps is not None:
         lengths = np.full(count, steps or starts.steps, np.int32)
-    return Asked(Request(begins, asked, lengths, steps or starts.steps), trained, jax.random.key(draw))
+    request = Request(begins, asked, lengths, steps or starts.steps)
+    return Asked(request, trained, jax.random.key(draw), tuple(wanted) or None)
+
+
+def check_start(start: Sequence[float] | None) -> Sequence[float]:
+    """The start, if there is one: what is possible differs from start to start."""
+    if start is None:
+        raise PoiseError("the nearest request is that of one start; got None: give a state, as start=[30.0, 25.0]")
+    return start
 
 
 def starts_outside(start: Sequence[float], starts: Trajectories, between: Float[np.ndarray, "2 S"]) -> bool:
@@ -147,7 +163,8 @@ def fit_later(
     styles: Sequence[str | Callable], domain: Domain, trained: Sequence[LabelingFunction], starts: Trajectories
 ) -> tuple[LabelingFunction, ...]:
     """Labeling functions that were written after training, with thresholds from demonstrations."""
-    later = load_styles(styles, domain, None) if styles else []
+    listed = check_list("styles", styles, "[depth]", lambda style: isinstance(style, str) or callable(style))
+    later = load_styles(listed, domain, None) if listed else []
     names = [style.name for style in trained]
     for style in later:
         if style.name in names:
@@ -181,6 +198,7 @@ def find_examples(
 
 def find_styles(styles: Sequence[LabelingFunction], names: Sequence[str]) -> list[int]:
     """The positions of some styles of a run by their names."""
+    names = check_list("only", names, "['speed']")
     if not names or len(set(names)) < len(names):
         raise PoiseError(f"name at least one style, and each once; got {', '.join(names) or 'none'}")
     known = [style.name for style in styles]
@@ -188,6 +206,13 @@ def find_styles(styles: Sequence[LabelingFunction], names: Sequence[str]) -> lis
         if name not in known:
             raise unknown("style of this run", name, known)
     return [known.index(name) for name in names]
+
+
+def keep_labels(starts: Trajectories, columns: Sequence[int]) -> Trajectories:
+    """Kept starts with the labels of some of their styles; those of all stay as `trained_labels`."""
+    labels = starts.metadata["labels"]
+    metadata = {"trained_labels": labels, **starts.metadata, "labels": labels[:, list(columns)]}
+    return Trajectories(starts.states, starts.actions, starts.lengths, metadata)
 
 
 def find_seed(seeds: Sequence[int], seed: int | None, best: int) -> int:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Int
 
-from ..data.splits import Splits
-from ..data.trajectories import Trajectories
+from ..data.splits import Splits, number_groups
+from ..data.trajectories import Trajectories, per_row
 from ..domains import Domain
-from ..errors import PoiseError
+from ..errors import PoiseError, check_whole
 from ..evaluation.base_rates import base_rates
 from ..evaluation.evaluate import RunToScore, score_runs
 from ..evaluation.realism import Reference
@@ -54,9 +54,7 @@ def evaluate_all(
         PoiseError: The demonstrations do not fit a run, or a labeling function has changed since training.
     """
     began, first = time.perf_counter(), runs[0]
-    rollouts = first.domain.rollouts if rollouts is None else rollouts
-    if rollouts < 1:
-        raise PoiseError(f"an evaluation has at least 1 rollout per seed; got {rollouts}")
+    rollouts = first.domain.rollouts if rollouts is None else check_whole("rollouts", rollouts)
     check_draw(draw)
     for run in runs:
         run.check_styles()
@@ -112,7 +110,7 @@ def find_reference(run: Run, test: Trajectories) -> Reference | None:
     except PoiseError:
         return None
     column = test.metadata.get(run.experiment.split_by or "game")
-    groups = None if column is None else np.unique(column, return_inverse=True)[1]
+    groups = None if column is None or not per_row(column, len(test)) else number_groups(column)
     return Reference.fit(Splits(splits.train, splits.validation, test), run.domain, groups=groups)
 
 

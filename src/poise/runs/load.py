@@ -9,7 +9,7 @@ from typing import Any
 from ..algorithms import Algorithm, find_algorithm, fit_to
 from ..data.trajectories import Trajectories
 from ..domains import Domain, find_domain, recognise_integrator
-from ..errors import PoiseError, unknown
+from ..errors import PoiseError, check_list, unknown
 from ..styles.labeling_functions import label_space, load_style
 from ..system import storage
 from ..system.compile_cache import use_compile_cache
@@ -56,6 +56,7 @@ def load_run(
         ...     poise.load_run(folder).seeds
         [0]
     """
+    styles = check_list("styles", styles, "[depth]", lambda style: isinstance(style, str) or callable(style))
     if not isinstance(domain, str | Domain | None) or not isinstance(algorithm, str | Algorithm | None):
         raise PoiseError("domain is a poise.Domain or file.py:NAME, and algorithm a poise.Algorithm or file.py:NAME")
     use_compile_cache()  # but not one device per core: a single device answers a single call faster

@@ -14,10 +14,10 @@ from ..config import Sampling, check_sampling
 from ..data.splits import Splits
 from ..data.trajectories import Trajectories
 from ..domains import Domain
-from ..errors import PoiseError
+from ..errors import PoiseError, check_whole
 from ..evaluation.feasibility import Feasibility
 from ..evaluation.report import Report
-from ..evaluation.scored import Known, ScoredRollouts, TrainedSeed
+from ..evaluation.scored import Known, ScoredRollouts, TrainedSeed, range_of
 from ..losses import Parts
 from ..rollouts.actor import Actor
 from ..rollouts.requests import Words
@@ -25,7 +25,7 @@ from ..styles.label_spaces import LabelSpace, SharedSpace
 from ..styles.labeling_functions import LabelingFunction, label_space
 from ..system import storage
 from ..training.state import one_run
-from .asking import Asked, Nearest, ask, find_examples, find_seed, find_styles, fit_later
+from .asking import Asked, Nearest, ask, check_start, find_examples, find_seed, find_styles, fit_later, keep_labels
 from .evaluating import evaluate_all, find_splits, refuse_changed
 from .experiment import Experiment
 from .folder import write_config, write_result
@@ -88,9 +88,11 @@ class Run:
         Raises:
             PoiseError: The demonstrations are gone, or have changed since training.
         """
-        if self._splits is not None:
-            return self._splits
-        return find_splits(self.experiment, self.domain, self.fingerprint)
+        return self._found
+
+    @functools.cached_property
+    def _found(self) -> Splits:
+        return self._splits or find_splits(self.experiment, self.domain, self.fingerprint)
 
     def only(self, styles: Sequence[str]) -> Run:
         """The same run, dialled by some of its styles only: the others are always left free.
@@ -111,10 +113,7 @@ class Run:
         if not self.parts["policy"].open_labels:
             raise PoiseError(f"{self.experiment.algorithm_name!r} always needs all its styles; a flow leaves some free")
         rows = find_styles(self.styles, styles)
-        starts, metadata = self.starts, {"trained_labels": self.labels, **self.starts.metadata}
-        metadata["labels"] = self.labels[:, rows]
-        starts = Trajectories(starts.states, starts.actions, starts.lengths, metadata)
-        chosen = tuple(self.styles[i] for i in rows)
+        chosen, starts = tuple(self.styles[i] for i in rows), keep_labels(self.starts, rows)
         return replace(self, styles=chosen, starts=starts, space=self._own_space.only(rows))
 
     def evaluate(
@@ -162,10 +161,12 @@ class Run:
         Args:
             count: How many rollouts.
             words: Classes by style, for example {"speed": "slow"}. A style that is not named is left free by a flow: it
-                follows demonstrations that start nearby. Other policies take the label of the start for it.
+                follows demonstrations that start nearby. Other policies take the label of the start for it, and need
+                not show it. Without words, rollouts take the labels of their starts, and must show them.
             styles: Labeling functions that were written after training, to ask for as well: functions, or
                 file.py:function. Their thresholds come from the run's demonstrations.
-            start: A state to start from; where held-out demonstrations of that style start if not given.
+            start: A state to start from; where held-out demonstrations of that style start if not given. Without words,
+                a flow leaves all styles free there; other policies take the labels of any demonstration.
             steps: Steps of a rollout; as many as the demonstrations have if not given.
             tries: The most rollouts of one request, until the labeling functions agree; 1 asks them nothing, as in the
                 paper. By default as the settings say.
@@ -230,13 +231,13 @@ class Run:
         seed: int | None = None,
         draw: int = 0,
     ) -> Nearest:
-        """The possible request that is nearest to one that `sample` could not reach from a start.
+        """The possible request that is nearest to one from a start: itself if it is possible.
 
         Nearer is what changes fewer styles, then what moves by fewer classes. Other arguments are those of `sample`.
 
         Args:
-            words: What was asked for: classes by style.
-            start: The state that it was asked for from.
+            words: What is asked for: classes by style.
+            start: The state that it is asked for from.
             change: The styles that may be changed; all that the words name if not given.
 
         Returns:
@@ -250,14 +251,14 @@ class Run:
             {'speed': 'slow'}
         """
         self.check_styles()
-        asked = self._ask(1, words, styles, start, steps, seed, draw)
+        asked = self._ask(1, words, styles, check_start(start), steps, seed, draw)
         return asked.nearest(words, change, self.sampling(sampling, tries), in_range)
 
     def reach(self, style: str, count: int = 100, *, seed: int | None = None, draw: int = 0) -> Feasibility:
         """Which classes of a style are within reach from where held-out demonstrations start, as settings sample.
 
         Args:
-            style: The name of the style. A flow leaves the others free; other policies keep those of the start.
+            style: The name of the style. A flow leaves the others free; other policies must show those of the start.
             count: How many starts; each is asked for every class.
             seed: A trained seed; the best on validation demonstrations if not given.
             draw: Seed of the randomness.
@@ -285,12 +286,12 @@ class Run:
             styles: Labeling functions that were written after training, to ask for as well.
             count: Plays so many at once, from states [count, S]; by default one, from states [S].
             steps: Steps of a trajectory, after which a flow plans another; by default as the demonstrations have.
-            lookahead: Plans that a flow imagines whenever it proposes, to take one that the labeling functions accept.
+            lookahead: Plans that a flow imagines whenever it proposes, to take one that is right and in range.
             sampling: How a flow is guided and steered; as the settings say if not given.
             seed: A trained seed; the best on validation demonstrations if not given.
             draw: Seed of the actor's randomness.
         """
-        later, steps = self.fit_later(styles), steps or self.starts.steps
+        later, steps = self.fit_later(styles), self.starts.steps if steps is None else check_whole("steps", steps)
         trained = self.trained(None, later)(find_seed(self.seeds, seed, self.best))
         policy, followed = trained.policy(self.sampling(sampling), steps)
         return Actor(
@@ -302,6 +303,7 @@ class Run:
             count=count,
             draw=draw,
             steps=steps,
+            known_range=range_of(self.starts),
             dynamics=self.domain.dynamics,
             moves=np.diff(np.asarray(self.starts.states), axis=1)[np.asarray(self.starts.mask)].std(axis=0),
             lookahead=lookahead,
@@ -320,15 +322,13 @@ class Run:
 
     def write_result(self, folder: Path) -> None:
         """Writes what training gave into a folder that describes the experiment already."""
-        seconds = round(self.seconds, 1)
-        summary = {"stopped": list(self.stopped), "best": self.best, "seconds": seconds, "steps": self.steps}
-        write_result(folder, self.starts, summary, self.parts, self.seeds)
+        summary = {"stopped": list(self.stopped), "best": self.best, "steps": self.steps}
+        write_result(folder, self.starts, {**summary, "seconds": round(self.seconds, 1)}, self.parts, self.seeds)
 
     def sampling(self, sampling: Sampling | None = None, tries: int | None = None) -> Sampling:
         """How to sample: as is said, else as the settings say."""
         assert self.experiment.settings is not None
-        sampling = sampling or self.experiment.settings.sampling
-        return check_sampling(sampling if tries is None else replace(sampling, tries=tries))
+        return check_sampling(self.experiment.settings.sampling if sampling is None else sampling, tries)
 
     def _ask(
         self,
@@ -375,9 +375,8 @@ class Run:
         find = functools.cache(lambda: find_examples(self.starts, self.labels_in(later), space, own.shared))
 
         def trained(i: int) -> TrainedSeed:
-            return TrainedSeed(
-                parts_of(i), self.domain, styles, space, self.seeds[i], self.stopped[i], find_known, find
-            )
+            known = self.seeds[i], self.stopped[i], find_known, find
+            return TrainedSeed(parts_of(i), self.domain, styles, space, *known)
 
         return trained
 
