@@ -29,7 +29,7 @@ from poise.evaluation.two_sample import FULL, SMALL, TwoSample
 COUNT = len(TEST)
 ROWS, RIGHT = np.arange(COUNT), np.ones(COUNT, bool)
 MEASURES = ["c2st", "c2st_interval", "out_of_range", "off_support", "yield", "distances", "distance_floor"]
-MEASURES += ["diversity", "novelty", "novelty_of_demonstrations"]
+MEASURES += ["measures", "measures_of_demonstrations", "diversity", "novelty", "novelty_of_demonstrations"]
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,7 @@ class SeedRollouts:
     verified: ScoredRollouts
     """The first of `own`, made again where they are not right."""
     unsteered: ScoredRollouts | None
-    """As a flow was trained, without guidance or steering; None of other policies, which are sampled so by default."""
+    """As a flow was trained, without guidance or steering; None where rollouts are sampled so by default."""
     repeated: ScoredRollouts
     """Several rollouts of each of a few requests, for their diversity."""
     reach: ShuffledReach
@@ -149,8 +149,9 @@ def roll_out_seed(
     own = trained.score(request, first, sampling)
     mixed, second = Request.like(starts, labels[shuffled]), jax.random.fold_in(key, 1)
     other = trained.score(mixed, second, sampling)
-    plain = trained.score(request, first) if is_flow(trained.parts["policy"]) else None
-    few = slice(FEW_VERIFIED if trained.domain.environment else None)
+    as_trained = not is_flow(trained.parts["policy"]) or not (trained.steers(sampling) or sampling.guidance != 1)
+    plain = None if as_trained else trained.score(request, first)
+    few = slice(FEW_VERIFIED if trained.domain.environment and on_cpu() else None)
     verified = trained.score_verified(_first(request, few), first, sampling, own.rows(few))
     some = np.repeat(np.arange(min(REPEATED, len(chosen))), REPEATS)
     repeated = trained.score(request.rows(some), jax.random.fold_in(key, 3), sampling)
@@ -167,7 +168,7 @@ def _shuffled_reach(
     trained: TrainedSeed, mixed: Request, tried: ScoredRollouts, sampling: Sampling, key
 ) -> ShuffledReach:
     """Which shuffled requests are within reach: verified, and judged by a second pass."""
-    few = slice(FEW_VERIFIED // 2 if trained.domain.environment else FEW_SHUFFLED if on_cpu() else None)
+    few = slice(None if not on_cpu() else FEW_VERIFIED // 2 if trained.domain.environment else FEW_SHUFFLED)
     mixed = _first(mixed, few)
     found = trained.score_verified(mixed, key, sampling, tried.rows(few))
     feasibility = found_feasible(trained.styles, mixed, found, sampling.tries)

@@ -218,7 +218,7 @@ class TrainedSeed:
         """
         labels = np.asarray(request.labels)
         drawn = self.draw_open(labels, np.asarray(request.starts), key)
-        if not self._steers(sampling):
+        if not self.steers(sampling):
             policy, _ = self.policy(sampling, request.steps)
             unsteered = request.with_labels(self.arrange(labels, drawn=drawn))
             return simulate(policy, self.environment, unsteered, key=key)
@@ -278,7 +278,7 @@ class TrainedSeed:
         Those that steer by their own gradients come first, then those that steer by the labeler.
         """
         policy = self.parts["policy"]
-        known = self.known if self._steers(sampling) else None
+        known = self.known if self.steers(sampling) else None
         if sampling is None or known is None:
             return (
                 policy.sampled(policy.steps, guidance_of(policy, sampling)) if sampling and is_flow(policy) else policy
@@ -305,7 +305,7 @@ class TrainedSeed:
         statistics = self.parts["policy"].statistics
         return (length + 1, statistics.state.mean.size), (length, statistics.action.mean.size)
 
-    def _steers(self, sampling: Sampling | None) -> TypeGuard[Sampling]:
+    def steers(self, sampling: Sampling | None) -> TypeGuard[Sampling]:
         """Whether rollouts are steered: a flow that plans whole trajectories is, if it is asked to."""
         asked = sampling is not None and sampling.strength > 0 and self.find_known is not None
         return asked and can_steer(self.parts["policy"])

@@ -268,4 +268,5 @@ def _disagreement(prepared: Prepared) -> float:
     if not any(prepared.noise):
         return 0.0
     true = label_all(prepared.styles, prepared.splits.train)
-    return round(float(np.not_equal(true, prepared.labels).any(axis=1).mean()), 4)
+    noisy = label_space(prepared.styles).classes_of(prepared.labels)
+    return round(float(np.not_equal(true, noisy).any(axis=1).mean()), 4)
