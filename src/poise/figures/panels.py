@@ -14,6 +14,7 @@ from ..evaluation.scored import ScoredRollouts
 from ..runs.run import Run
 from ..styles.labeling_functions import LabelingFunction
 from .bodies import draw_gaits
+from .chosen_gaits import Gait, choose_gaits
 from .rollouts import draw_rollouts
 from .scenes import has_positions
 
@@ -64,6 +65,8 @@ class RolloutPanels:
     tries: int = 1
     """The most rollouts of one request, until the labeling functions agree."""
     reach: tuple[ReachMap, ...] = ()
+    chosen: tuple[Gait, ...] = ()
+    """Of a body: gaits that were chosen by a rule."""
 
 
 def sample_panels(run: Run, count: int = COUNT, starts: int = STARTS) -> RolloutPanels:
@@ -86,6 +89,7 @@ def sample_panels(run: Run, count: int = COUNT, starts: int = STARTS) -> Rollout
         groups = [_sample_group(run, run.styles, count, columns=len(run.styles[-1].classes))]
     else:
         groups = [_sample_group(run, (style,), count) for style in run.styles]
+    drawn = [panel.scored for group in groups for panel in group.panels]
     return RolloutPanels(
         algorithm=run.experiment.algorithm_name,
         seed=run.seeds[run.best],
@@ -94,6 +98,7 @@ def sample_panels(run: Run, count: int = COUNT, starts: int = STARTS) -> Rollout
         scene=run.domain.scene,
         tries=run.sampling().tries,
         reach=_find_reach(run, starts),
+        chosen=choose_gaits(drawn, run.starts) if run.domain.scene.body else (),
     )
 
 

@@ -14,6 +14,8 @@ from ..styles.inspection import Inspection
 from ..system import storage
 from ..system.storage import make_folder
 from ..training.checkpoints import METRICS, read_lines
+from .bodies import draw_strips
+from .chosen_gaits import RULE
 from .consistency import draw_classes
 from .curves import draw_curves
 from .html_blocks import counted, listed, note, picture, table, warning
@@ -117,6 +119,9 @@ def _rollouts(panels: RolloutPanels) -> str:
     for group in panels.groups:
         alt = f"Rollouts of {panels.algorithm} by {listed(group.styles)}"
         parts.append(picture(draw_panels(group, panels.scene), alt))
+    if panels.chosen:
+        gaits = draw_strips(panels.chosen, panels.scene)
+        parts.append(picture(gaits, f"Median and worst gaits of {panels.algorithm} and of demonstrations", RULE))
     return "\n".join(parts)
 
 
