@@ -1,11 +1,12 @@
-"""The paper's cells of basketball for some algorithms, on an accelerator that is lent for minutes.
+"""The paper's cells of a domain for some algorithms, on an accelerator that is lent for minutes.
 
 As `poise reproduce`, but without checkpoints, which would take longer than the training, and measuring one algorithm
 while the next is trained. A call that is cut keeps what was trained and measured, and the same call continues. Once the
 flow is trained it times 100,000 verified rollouts for five styles of four classes, before anything else shares the
-device. `experiments/merge_cells.py` puts the files into results/basketball/paper.json.
+device. `experiments/merge_cells.py` puts the files into the domain's paper.json.
 
     python experiments/paper_cells.py --data players_train.npz --test players_test.npz --out cells
+    python experiments/paper_cells.py --domain cheetah --algorithms flow ctvae-style ctvae --out cells
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ from poise.styles.scoring import label_all
 from poise.system import provenance, storage
 from poise.system.interrupts import CheckpointTimer
 
-NAMES = ("single-styles", "displacement", "destination", "joint")
+NAMES = {
+    "basketball": ("single-styles", "displacement", "destination", "joint"),
+    "cheetah": ("cheetah-single-styles", "cheetah-speed", "cheetah-joint"),
+}
 JOINT = Cell("flow", STYLES, classes=4)
 COUNT = 100_000
 TRIES = 32
@@ -129,17 +133,19 @@ def fill(study: Study, tables: list[Table], algorithms: list[str], until: float)
 def main() -> None:
     """Trains, measures and writes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--test", required=True)
+    parser.add_argument("--domain", choices=list(NAMES), default="basketball")
+    parser.add_argument("--data", help="demonstrations; those that the domain makes if not given")
+    parser.add_argument("--test")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--tables", nargs="+", default=NAMES)
+    parser.add_argument("--tables", nargs="+")
     parser.add_argument("--algorithms", nargs="+", default=["flow", "flow-style", "ctvae", "ctvae-style"])
     parser.add_argument("--until", type=float, default=float("inf"))
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     CheckpointTimer.due = never
-    study = Study.open(given.out, given.data, given.test, given.seeds)
-    fill(study, [TABLES[name] for name in given.tables], given.algorithms, given.until)
+    study = Study.open(given.out, given.data, given.test, given.seeds, domain=given.domain)
+    tables = [TABLES[name] for name in given.tables or NAMES[given.domain]]
+    fill(study, tables, given.algorithms, given.until)
 
 
 if __name__ == "__main__":

@@ -184,8 +184,7 @@ class Training:
 class Sampling:
     """How a trained policy is sampled: how strongly it is asked, and how often.
 
-    Guidance and steering are for flows. The defaults were chosen on validation games of real basketball, by yield and
-    by realism.
+    Guidance and steering are for flows. The defaults were chosen on validation games of real basketball.
 
     Examples:
         >>> from poise import Sampling

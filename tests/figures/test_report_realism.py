@@ -14,11 +14,14 @@ def cells(html: str) -> list[list[str]]:
 
 
 def test_each_measure_stands_beside_that_of_demonstrations():
-    html = realism_section(make_report([make_run(algorithm="ctvae"), make_run()], realism=measured()))
+    report = make_report([make_run(algorithm="ctvae"), make_run()], realism=measured())
+    report.about["realism"] = {"off_support_floor": 0.0123}
+    html = realism_section(report)
     head, *rows = cells(html)
     assert head == ["", "demonstrations", "ctvae", "ctvae-style"]
     found = {row[0]: row[1:] for row in rows}
-    assert found["off support, %"] == ["1.0", "3.1", "3.1"]
+    assert found["off support, %"] == ["1.2", "3.1", "3.1"]
+    assert found["out of range, %"] == ["–", "–", "–"]
     assert found["novelty"] == ["3.15", "3.17", "3.17"]
     assert found["upside down"] == ["0", "0.25", "0.25"]
     assert found["jerk"] == ["4801", "5022", "5022"]

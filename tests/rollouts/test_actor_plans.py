@@ -148,9 +148,8 @@ def test_a_plan_that_is_right_is_worth_more_than_one_in_range_and_what_has_happe
     up, down = np.full((1, 5, 2), [0.0, 9.0], np.float32), np.full((1, 5, 2), [0.0, -0.1], np.float32)
     far = np.full((1, 2), 1e3, np.float32)
     past, here = [(far, -far)], np.zeros((1, 2), np.float32)
-    assert float(actor._value([], here, up)[0]) == 1
-    assert float(actor._value([], here, down)[0]) == 0.5
-    assert float(actor._value(past, here, down)[0]) == 0.5
+    for given, plan, value in (([], up, 1), ([], down, 0.5), (past, down, 0.5)):
+        assert float(actor._value(given, *actor._leads_to(here, plan))[0]) == value
 
 
 def test_what_was_left_free_does_not_count_when_looking_ahead():
@@ -202,9 +201,9 @@ def test_a_flow_that_plans_anew_at_every_step_begins_again_after_a_shorter_traje
 
 
 @pytest.mark.parametrize("dynamics", [integrator, None])
-def test_lookahead_is_refused_where_plans_are_no_whole_trajectories(dynamics, walks):
+def test_lookahead_is_refused_where_nothing_can_be_imagined(dynamics, walks):
     space = LabelSpace(())
-    message = "lookahead needs a flow that plans whole trajectories; sample with tries instead"
+    message = "lookahead needs a flow; sample with tries instead"
     policies: list[Any] = [
         RNN(Statistics.of(walks), space, Network(layers=(4,), decoder="markov"), key=jax.random.key(0)),
         rough_flow(walks, (), horizon=3),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from conftest import count_compilations
 from flow_helpers import STEERED, climb, drift, drifting
 
 import poise
@@ -92,6 +94,48 @@ def test_an_actor_aims_too_and_keeps_its_aim_until_the_dial_is_turned():
 
 
 @pytest.mark.slow
+def play(actor: poise.Actor, count: int, push: float = 0.0, turn: str | None = None) -> np.ndarray:
+    """How plays from the origin move ahead; at the third step they may be pushed, or the dial turned."""
+    state, moved = np.zeros((count, 2), np.float32), []
+    for step in range(6):
+        if step == 2:
+            state[:, 0] += push
+        if step == 2 and turn:
+            actor.dial({"drift": turn})
+        moved.append(actor.step(state))
+        state = state + moved[-1]
+    return np.stack(moved)[..., 0]
+
+
+def test_an_actor_with_short_plans_looks_ahead_to_the_end_and_follows_the_best():
+    run = short()
+    (style,) = run.styles
+    found = [play(run.actor({"drift": "medium"}, count=200, lookahead=n), 200) for n in (1, 8)]
+    right = [(style.classify(moved.mean(axis=0)) == 1).mean() for moved in found]
+    assert right[0] < 0.95
+    assert right[1] > 0.98
+
+
+def test_it_acts_by_itself_once_it_is_pushed_and_looks_ahead_again_when_the_dial_is_turned():
+    run = short()
+    (style,) = run.styles
+    how_played: list[dict[str, Any]] = [{}, {"push": 5.0}, {"turn": "medium"}]
+    calm, pushed, turned = (
+        play(run.actor({"drift": "high"}, count=100, lookahead=8), 100, **how) for how in how_played
+    )
+    np.testing.assert_array_equal(calm[:2], pushed[:2])
+    assert (calm[2:] != pushed[2:]).mean() > 0.9  # what was imagined is not followed
+    assert (style.classify(pushed.mean(axis=0)) == 2).mean() > 0.8  # but its aim is
+    assert (style.classify(turned.mean(axis=0)) == 1).mean() > 0.8  # of all six steps, of which two were taken before
+
+
+def test_no_frame_waits_for_a_compilation():
+    actor = short().actor({"drift": "high"}, count=10, lookahead=4)
+    with count_compilations() as compiled:
+        play(actor, 10, 5.0, "medium")
+    assert compiled == []
+
+
 def test_grades_come_back_from_disk(tmp_path):
     run = short()
     run.save(tmp_path / "run")

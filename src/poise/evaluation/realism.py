@@ -17,13 +17,14 @@ from ..models.layers import on_cpu
 from .distributions import Distributions
 from .measures import measure_steps
 from .rows import finite_rows, select_rows
-from .scored import ScoredRollouts, out_of_range
+from .scored import beyond
 from .shares import rounded
 from .support import Support
 from .two_sample import FULL, SMALL, ClassifierSize, TwoSample, c2st, floor
 from .variety import Variety
 
 LEAST_ROWS = 20  # demonstrations without which a two-sample test says nothing
+FLOOR_ROWS = 2_000  # demonstrations that are compared with others
 
 
 class RolloutSet(NamedTuple):
@@ -119,6 +120,10 @@ class Reference:
     size: ClassifierSize
     seed: int
     measures_of_demonstrations: dict[str, float] = field(default_factory=dict)
+    out_of_range_floor: float | None = None
+    """The share of validation demonstrations that are out of the range of test demonstrations."""
+    off_support_floor: float | None = None
+    """The share of test demonstrations that are off support."""
 
     @staticmethod
     def fit(
@@ -142,9 +147,10 @@ class Reference:
             seed: Of samples and classifiers.
         """
         variety, test = Variety.fit(splits.train, labels, seed), splits.test
+        support, others = Support.fit(splits.train, splits.validation, seed), splits.validation[:FLOOR_ROWS]
         return Reference(
             test=test,
-            support=Support.fit(splits.train, splits.validation, seed),
+            support=support,
             distributions=Distributions.fit(test, domain, seed),
             variety=variety,
             novelty_of_demonstrations=variety.novelty(test),
@@ -152,6 +158,8 @@ class Reference:
             size=size or (SMALL if on_cpu() else FULL),
             seed=seed,
             measures_of_demonstrations=measure_steps(test, domain),
+            out_of_range_floor=float(beyond(others, np.ones(len(others), bool), test).mean()),
+            off_support_floor=float(support.off(select_rows(test, np.arange(min(len(test), FLOOR_ROWS)))).mean()),
         )
 
     def measure(self, sets: Sequence[tuple[Any, ...]]) -> list[Realism]:
@@ -192,6 +200,8 @@ class Reference:
             "c2st_floor_interval": found and [rounded(end) for end in found.interval],
             "c2st_floor_rows": found and found.rows,
             "classifier": asdict(self.size),
+            "out_of_range_floor": rounded(self.out_of_range_floor),
+            "off_support_floor": rounded(self.off_support_floor),
             "support_held_out": self.support.held_out,
             "distance_floor": {name: rounded(value) for name, value in self.distributions.floor.items()},
             "novelty_of_demonstrations": rounded(self.novelty_of_demonstrations),
@@ -206,12 +216,11 @@ class Reference:
         rollouts, right, rows, finite = _mark(one)
         assert finite is not None
         off = self.support.off(rollouts)
-        scored = ScoredRollouts(rollouts, right[:, None], finite, finite[:, None])
         labels = rollouts.metadata.get("labels")
         return Realism(
             c2st=found and found.accuracy,
             c2st_interval=found and found.interval,
-            out_of_range=float(out_of_range(scored, self.test).mean()),
+            out_of_range=float(beyond(rollouts, finite, self.test).mean()),
             off_support=float(off.mean()),
             yield_=float((right & ~off).mean()),
             distances=self.distributions.distances(rollouts),

@@ -104,10 +104,15 @@ def mark_finite(made: Trajectories, wanted: Int[np.ndarray, "N M"]) -> Trajector
 
 def out_of_range(scored: ScoredRollouts, known: Trajectories) -> Bool[np.ndarray, " N"]:
     """True for rollouts with a state outside of the range of the known trajectories, in any dimension."""
+    return beyond(scored.rollouts, scored.finite, known)
+
+
+def beyond(made: Trajectories, finite: Bool[np.ndarray, " N"], known: Trajectories) -> Bool[np.ndarray, " N"]:
+    """True for trajectories that are not finite, or with a state outside of the range of the known ones."""
     seen = np.asarray(known.states)[:, 1:][np.asarray(known.mask)]
-    states, real = np.asarray(scored.rollouts.states)[:, 1:], np.asarray(scored.rollouts.mask)
-    beyond = ((states < seen.min(axis=0)) | (states > seen.max(axis=0))).any(axis=-1) & real
-    return beyond.any(axis=1) | ~scored.finite
+    states, real = np.asarray(made.states)[:, 1:], np.asarray(made.mask)
+    outside = ((states < seen.min(axis=0)) | (states > seen.max(axis=0))).any(axis=-1) & real
+    return outside.any(axis=1) | ~finite
 
 
 @dataclass(frozen=True)
@@ -304,6 +309,10 @@ class TrainedSeed:
         """The shapes of the states and actions of a trajectory of so many steps."""
         statistics = self.parts["policy"].statistics
         return (length + 1, statistics.state.mean.size), (length, statistics.action.mean.size)
+
+    def imagine(self, policy: Policy) -> Callable[..., Trajectories]:
+        """Rolls a policy out in this seed's environment, (request, key=) -> rollouts, by labels as it reads them."""
+        return functools.partial(simulate, policy, self.environment)
 
     def steers(self, sampling: Sampling | None) -> TypeGuard[Sampling]:
         """Whether rollouts are steered: a flow that plans whole trajectories is, if it is asked to."""

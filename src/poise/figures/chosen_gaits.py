@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..data.trajectories import Trajectories
+from ..evaluation.rows import select_rows
 from ..evaluation.scored import ScoredRollouts
 from ..evaluation.support import Support
 
@@ -28,9 +29,11 @@ def choose_gaits(scored: Sequence[ScoredRollouts], demonstrations: Trajectories)
     if len(demonstrations) < LEAST:
         return ()
     half = len(demonstrations) // 2
-    known, others = demonstrations[:half], demonstrations[half:]
+    known, others = (
+        select_rows(demonstrations, rows) for rows in np.array_split(np.arange(len(demonstrations)), [half])
+    )
     support = Support.fit(known, others)
-    made = [one.rollouts[np.flatnonzero(one.finite)] for one in scored if one.finite.any()]
+    made = [select_rows(one.rollouts, np.flatnonzero(one.finite)) for one in scored if one.finite.any()]
     groups = [("demonstration", [others]), *([("rollout", made)] if made else [])]
     ranked = [(name, _rank(support, group)) for name, group in groups]
     places = {"median": lambda count: count // 2, "worst": lambda count: count - 1}

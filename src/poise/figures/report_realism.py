@@ -13,13 +13,15 @@ from .html_blocks import note, table, tenths
 SHOWN = 8  # distances; where there are more, the largest are shown
 NOT_MEASURED = "–"
 ABOUT = (
-    "Rollouts in one try, medians over seeds; the first column is what demonstrations are. Diversity: how far rollouts "
-    "of one request are from each other, relative to demonstrations. Novelty: the distance to the nearest training "
+    "Rollouts in one try, medians over seeds. First column: demonstrations, those of validation out of "
+    "the range of test demonstrations, and test demonstrations off support. Diversity: how far rollouts of one "
+    "request are from each other, relative to demonstrations. Novelty: the distance to the nearest training "
     "demonstration; copies have 0. Distances: between the distributions over all steps, in deviations; that of "
     "demonstrations is between two halves of them."
 )
 LARGEST = "The {shown} largest of {count} distances; report.json has all of them."
 Read = Callable[[Realism], float | None]
+SHARES: dict[str, Read] = {"out_of_range": lambda one: one.out_of_range, "off_support": lambda one: one.off_support}
 
 
 def realism_section(report: Report) -> str:
@@ -29,8 +31,12 @@ def realism_section(report: Report) -> str:
     if one.off_support is None:
         return ""
     distances = sorted(one.distance_floor, key=lambda name: -max(_middle(found, _distance(name)).values(), default=0))
+    floors = report.about.get("realism") or {}
     rows = [
-        _row("off support, %", "1.0", found, lambda r: r.off_support, tenths),
+        *(
+            _row(f"{_words(name)}, %", _percent(floors.get(f"{name}_floor")), found, read, tenths)
+            for name, read in SHARES.items()
+        ),
         _row("diversity", "1.00", found, lambda r: r.diversity),
         _row("novelty", _number(one.novelty_of_demonstrations), found, lambda r: r.novelty),
         *(
@@ -67,6 +73,10 @@ def _row(
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
+
+
+def _percent(share: float | None) -> str:
+    return NOT_MEASURED if share is None else tenths(share)
 
 
 def _number(value: float | None) -> str:

@@ -35,6 +35,7 @@ def _column(*styles: str, **more) -> Cell:
 
 
 CHEETAH_WEIGHTS = PRESETS["cheetah"].weights
+CHEETAH_COMPARED = (*CALIBRATED, "flow")
 
 TABLES: dict[str, Table] = {
     "single-styles": Table("One style, 3 classes", {style: _column(style) for style in STYLES}, COMPARED),
@@ -102,16 +103,19 @@ TABLES: dict[str, Table] = {
     "cheetah-single-styles": Table(
         "Cheetah: one style, 2 classes",
         {style: _column(style, classes=2) for style in CHEETAH_STYLES},
+        CHEETAH_COMPARED,
         domain="cheetah",
     ),
     "cheetah-speed": Table(
         "Cheetah: SPEED by its number of classes",
         {str(n): _column("speed", classes=n) for n in (3, 4)},
+        CHEETAH_COMPARED,
         domain="cheetah",
     ),
     "cheetah-joint": Table(
         "Cheetah: several styles at once: all of them right",
         {f"{m}x2": _column(*CHEETAH_STYLES[:m], classes=2) for m in (2, 3)},
+        CHEETAH_COMPARED,
         domain="cheetah",
     ),
     "cheetah-tradeoff": Table(

@@ -111,7 +111,7 @@ class Run:
             [[0], [0]]
         """
         if not self.parts["policy"].open_labels:
-            raise PoiseError(f"{self.experiment.algorithm_name!r} always needs all its styles; a flow leaves some free")
+            raise PoiseError(f"{self.experiment.algorithm_name!r} always needs all its styles; a flow does not")
         rows = find_styles(self.styles, styles)
         chosen, starts = tuple(self.styles[i] for i in rows), keep_labels(self.starts, rows)
         return replace(self, styles=chosen, starts=starts, space=self._own_space.only(rows))
@@ -286,7 +286,7 @@ class Run:
             styles: Labeling functions that were written after training, to ask for as well.
             count: Plays so many at once, from states [count, S]; by default one, from states [S].
             steps: Steps of a trajectory, after which a flow plans another; by default as the demonstrations have.
-            lookahead: Plans that a flow imagines whenever it proposes, to take one that is right and in range.
+            lookahead: Plans, or rollouts where plans are short, that a flow imagines, to take one that is right.
             sampling: How a flow is guided and steered; as the settings say if not given.
             seed: A trained seed; the best on validation demonstrations if not given.
             draw: Seed of the actor's randomness.
@@ -307,6 +307,7 @@ class Run:
             dynamics=self.domain.dynamics,
             moves=np.diff(np.asarray(self.starts.states), axis=1)[np.asarray(self.starts.mask)].std(axis=0),
             lookahead=lookahead,
+            imagine=trained.imagine(policy),
             arrange=functools.partial(trained.arrange, followed=followed, draw=draw),
         )
 
