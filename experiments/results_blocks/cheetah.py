@@ -8,7 +8,7 @@ from .text import demo_table, markdown_table, page_link, percent_per_seed, prove
 
 def demo() -> str:
     """The demo's results on two cores."""
-    return demo_table("cheetah/demo", "Cheetah, speed x front foot height, 2 classes each")
+    return demo_table("cheetah/demo", "Cheetah, four styles at once, 2 classes each")
 
 
 def paper_summary() -> str:
