@@ -202,6 +202,8 @@ class Sampling:
     """How soft thresholds are at the end of sampling, in units of a score's deviation."""
     steps: int = 20
     """Steps of the sampler where it is steered."""
+    margin: float = 0.05
+    """Where labels are graded, the share of demonstrations on each side of a threshold that no rollout aims at."""
     tries: int = 16
     """Rollouts of a request until the labeling functions agree; 1 asks them nothing."""
     typical: int = 1

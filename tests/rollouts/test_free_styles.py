@@ -72,6 +72,20 @@ def test_a_graded_style_takes_the_grade_of_a_demonstration_with_all_classes_that
     assert 1 < len({tuple(row) for row in made.tolist()}) <= NEARBY
 
 
+@pytest.mark.parametrize(("label", "lowest", "highest"), [(0, 0, 18), (1, 23, 40), (2, 45, 63)])
+def test_grades_beside_a_threshold_are_not_taken(label, lowest, highest):
+    """Grades of three classes: 0 to 20, 21 to 42 and 43 to 63. The outer ends are no thresholds."""
+    grades = np.arange(GRADES).repeat(5)
+    labels = Graded(3).grade(np.searchsorted([21, 43], grades, side="right"), grades)[:, None]
+    examples = Examples(np.zeros((len(labels), 1)), labels, LabelSpace((Graded(3),)))
+    asked, random = np.full((3_000, 1), label), np.random.default_rng(0)
+    with_margin, without = (examples.fill(None, asked, random, margin)[:, 0] // 3 - 1 for margin in (2 / GRADES, 0.0))
+    assert (with_margin.min(), with_margin.max()) == (lowest, highest)
+    assert len(set(without.tolist())) == np.sum(labels[::5] % 3 == label)
+    whole = examples.fill(None, asked, random, 1.0)[:, 0] // 3 - 1
+    assert len(set(whole.tolist())) > 8  # of a class, at least half is left
+
+
 def test_without_starts_grades_are_drawn_from_all_demonstrations():
     made = Examples(STARTS, WITH_GRADES, GRADED).fill(None, np.tile([2, FREE, 1], (2_000, 1)), np.random.default_rng(0))
     match = WITH_GRADES[(LABELS[:, 0] == 2) & (LABELS[:, 2] == 1)]

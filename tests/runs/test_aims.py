@@ -49,6 +49,16 @@ def test_rollouts_of_a_class_differ_as_demonstrations_do():
     assert 0.85 * among.std() < aims.std() < 1.25 * among.std()
 
 
+def test_a_margin_to_thresholds_makes_more_rollouts_right():
+    run, shown = short(), drifting(1_000, seed=5)
+    request = Request(np.asarray(shown.starts), np.full((1_000, 1), 1, np.int32), shown.lengths, shown.steps)
+    right = [
+        run.trained(None)(0).score(request, jax.random.key(0), replace(STEERED, margin=margin)).joint.mean()
+        for margin in (0.0, 0.05)
+    ]
+    assert right[1] > right[0] + 0.02
+
+
 def test_a_whole_plan_has_no_grades():
     settings = Settings(Network(flow=replace(SHORT, horizon=0, replan=0)), Training(flow_steps=0))
     run = poise.train("flow", drifting(200), [drift], settings=settings, progress=False)
@@ -110,7 +120,8 @@ def play(actor: poise.Actor, count: int, push: float = 0.0, turn: str | None = N
 def test_an_actor_with_short_plans_looks_ahead_to_the_end_and_follows_the_best():
     run = short()
     (style,) = run.styles
-    found = [play(run.actor({"drift": "medium"}, count=200, lookahead=n), 200) for n in (1, 8)]
+    near = replace(STEERED, margin=0.0)
+    found = [play(run.actor({"drift": "medium"}, count=200, lookahead=n, sampling=near), 200) for n in (1, 8)]
     right = [(style.classify(moved.mean(axis=0)) == 1).mean() for moved in found]
     assert right[0] < 0.95
     assert right[1] > 0.98

@@ -16,7 +16,6 @@ from ..data.trajectories import Trajectories
 from ..models import KnownDynamics
 from ..models.layers import on_cpu
 from ..rollouts.requests import Request
-from ..rollouts.steer import is_flow
 from .consistency import SeedScore, WayOfSampling
 from .feasibility import Confirmation, Feasibility, confirm, found_feasible
 from .realism import Realism, Reference, RolloutSet
@@ -149,8 +148,7 @@ def roll_out_seed(
     own = trained.score(request, first, sampling)
     mixed, second = Request.like(starts, labels[shuffled]), jax.random.fold_in(key, 1)
     other = trained.score(mixed, second, sampling)
-    as_trained = not is_flow(trained.parts["policy"]) or not (trained.steers(sampling) or sampling.guidance != 1)
-    plain = None if as_trained else trained.score(request, first)
+    plain = None if trained.as_trained(sampling) else trained.score(request, first)
     few = slice(FEW_VERIFIED if trained.domain.environment and on_cpu() else None)
     verified = trained.score_verified(_first(request, few), first, sampling, own.rows(few))
     some = np.repeat(np.arange(min(REPEATED, len(chosen))), REPEATS)

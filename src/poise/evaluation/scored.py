@@ -222,7 +222,8 @@ class TrainedSeed:
         A flow is steered and guided as `sampling` says; without one, policies are sampled as they were trained.
         """
         labels = np.asarray(request.labels)
-        drawn = self.draw_open(labels, np.asarray(request.starts), key)
+        margin = sampling.margin if sampling else 0.0
+        drawn = self.draw_open(labels, np.asarray(request.starts), key, margin)
         if not self.steers(sampling):
             policy, _ = self.policy(sampling, request.steps)
             unsteered = request.with_labels(self.arrange(labels, drawn=drawn))
@@ -253,21 +254,26 @@ class TrainedSeed:
         followed: Sequence[int] = (),
         drawn: Int[np.ndarray, "N shared"] | None = None,
         draw: int = 0,
+        margin: float = 0.0,
     ) -> Int[np.ndarray, "N both"]:
         """The labels as a policy reads them: those that it knows, then those of the styles that steer it.
 
         `drawn` are those that it knows with the open ones drawn; what is free does not steer. If they are not given and
-        labels are graded, grades are drawn from all demonstrations by the seed `draw`.
+        labels are graded, grades are drawn from all demonstrations by the seed `draw`, with a margin to thresholds.
         """
         known = drawn
         if known is None and self.space.shared.graded:
-            known = self.draw_open(labels, None, jax.random.key(draw))
+            known = self.draw_open(labels, None, jax.random.key(draw), margin)
         if known is None:
             known = self.space.pad_labels(labels[:, : len(self.space.own.kinds)])
         return np.concatenate([known, labels[:, list(followed)]], axis=1)
 
     def draw_open(
-        self, labels: Int[np.ndarray, "N M"], starts: Float[np.ndarray, "N S"] | None, key: PRNGKeyArray
+        self,
+        labels: Int[np.ndarray, "N M"],
+        starts: Float[np.ndarray, "N S"] | None,
+        key: PRNGKeyArray,
+        margin: float = 0.0,
     ) -> Int[np.ndarray, "N shared"] | None:
         """The labels that the policy knows, with what they do not say drawn from demonstrations, if it has some."""
         own = len(self.space.own.kinds)
@@ -275,7 +281,7 @@ class TrainedSeed:
             return None
         known = np.concatenate([self.space.pad_labels(labels[:, :own]), labels[:, own:]], axis=1)
         random = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-        return self.examples.fill(starts, known, random)[:, : len(self.space.shared.kinds)]
+        return self.examples.fill(starts, known, random, margin)[:, : len(self.space.shared.kinds)]
 
     def policy(self, sampling: Sampling | None, length: int) -> tuple[Policy, list[int]]:
         """The policy for rollouts of a length, as it is sampled; and the styles whose labels follow its own labels.
@@ -309,6 +315,12 @@ class TrainedSeed:
         """The shapes of the states and actions of a trajectory of so many steps."""
         statistics = self.parts["policy"].statistics
         return (length + 1, statistics.state.mean.size), (length, statistics.action.mean.size)
+
+    def as_trained(self, sampling: Sampling) -> bool:
+        """Whether rollouts are sampled as the policy was trained."""
+        policy = self.parts["policy"]
+        aims = self.space.shared.graded and sampling.margin > 0
+        return not is_flow(policy) or not (self.steers(sampling) or sampling.guidance != 1 or aims)
 
     def imagine(self, policy: Policy) -> Callable[..., Trajectories]:
         """Rolls a policy out in this seed's environment, (request, key=) -> rollouts, by labels as it reads them."""
@@ -349,7 +361,7 @@ class TrainedSeed:
             return scored.joint & ~known.out_of_range(scored.rollouts) if in_range and known else scored.joint
 
         known = self.known
-        weakly = replace(sampling, strength=min(WEAK, sampling.strength))
+        weakly = replace(sampling, strength=min(WEAK, sampling.strength), margin=0.0)
 
         def roll_out(asked: Request, key: PRNGKeyArray, number: int) -> Trajectories:
             made = self.roll_out(asked, key, weakly if number % 2 else sampling)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ..styles.label_spaces import LabelSpace
+from ..styles.label_spaces import GRADES, LabelSpace
 from .requests import FREE
 
 NEARBY = 10
@@ -47,20 +47,31 @@ class Examples:
         return np.concatenate([self.space.classes_of(self.labels[:, :count]), self.labels[:, count:]], axis=1)
 
     def fill(
-        self, starts: Float[np.ndarray, "N S"] | None, labels: Int[np.ndarray, "N M"], random: np.random.Generator
+        self,
+        starts: Float[np.ndarray, "N S"] | None,
+        labels: Int[np.ndarray, "N M"],
+        random: np.random.Generator,
+        margin: float = 0.0,
     ) -> Int[np.ndarray, "N M"]:
         """The labels, with what they do not say drawn from demonstrations with these classes and a start nearby.
 
         Where no demonstration has all the classes that are asked for, the others stay free, and each grade is drawn
-        from demonstrations with that class alone. Without starts, all demonstrations are nearby.
+        from demonstrations with that class alone.
+
+        Args:
+            starts: Where rollouts start; without them, all demonstrations are nearby.
+            labels: What is asked for.
+            random: Draws among the nearest.
+            margin: The share of all demonstrations, on each side of a threshold, whose grades are not taken.
         """
         rows = np.flatnonzero(((labels == FREE) | self._graded).any(axis=1))
         filled, scale = np.array(labels), np.maximum(self.starts.std(axis=0), 1e-12)
         asked, which = np.unique(labels[rows], axis=0, return_inverse=True)
         for number, wanted in enumerate(asked):
             mine = rows[which.ravel() == number]
+            clear = self._clear(wanted, margin)
             for columns, match in self._drawn_from(wanted):
-                match = random.permutation(match)[:READ]
+                match = random.permutation(match[clear[match]] if clear[match].any() else match)[:READ]
                 known = self.starts[match] / scale
                 for first in range(0, len(mine), BLOCK):
                     block = mine[first : first + BLOCK]
@@ -68,6 +79,19 @@ class Examples:
                     taken = match[_draw_nearby(points, known, random, NEARBY if starts is not None else len(known))]
                     filled[np.ix_(block, columns)] = self.labels[np.ix_(taken, columns)]
         return filled
+
+    def _clear(self, wanted: Int[np.ndarray, " M"], margin: float) -> Bool[np.ndarray, " E"]:
+        """Whether the grades of each demonstration are not beside a threshold of the classes that are asked for."""
+        clear = np.ones(len(self.labels), bool)
+        for i in np.flatnonzero(self._graded & (wanted != FREE)) if margin else ():
+            kind, grades = self.space.kinds[i], self.labels[:, i] // self.space.kinds[i].size - 1
+            shown = grades[(self._classes[:, i] == wanted[i]) & (grades >= 0)]
+            if not len(shown):
+                continue
+            beside = min(round(margin * GRADES), (shown.max() - shown.min()) // 4)
+            clear &= (wanted[i] == 0) | (grades >= shown.min() + beside)
+            clear &= (wanted[i] == kind.size - 1) | (grades <= shown.max() - beside)
+        return clear
 
     def _drawn_from(self, wanted: Int[np.ndarray, " M"]) -> list[tuple[np.ndarray, np.ndarray]]:
         """The columns that are drawn together, and the demonstrations that they are drawn from."""

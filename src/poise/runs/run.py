@@ -293,7 +293,7 @@ class Run:
         """
         later, steps = self.fit_later(styles), self.starts.steps if steps is None else check_whole("steps", steps)
         trained = self.trained(None, later)(find_seed(self.seeds, seed, self.best))
-        policy, followed = trained.policy(self.sampling(sampling), steps)
+        policy, followed = trained.policy(sampling := self.sampling(sampling), steps)
         return Actor(
             policy,
             trained.styles,
@@ -308,7 +308,7 @@ class Run:
             moves=np.diff(np.asarray(self.starts.states), axis=1)[np.asarray(self.starts.mask)].std(axis=0),
             lookahead=lookahead,
             imagine=trained.imagine(policy),
-            arrange=functools.partial(trained.arrange, followed=followed, draw=draw),
+            arrange=functools.partial(trained.arrange, followed=followed, draw=draw, margin=sampling.margin),
         )
 
     def save(self, folder: str | Path) -> Run:
