@@ -245,6 +245,7 @@ def _dialled_as(run: Run, cell: Cell) -> Run:
 def _cell_result(cell: Cell, prepared: Prepared, report: Report, runs: int) -> dict[str, Any]:
     """The content of a cell's file."""
     scores = [score.to_json() for score in report.algorithms[cell.algorithm]]
+    scores = [{**score, **(score.get("measures") or {})} for score in scores]
     if cell.dynamics != "known":  # its policy is not trained
         scores = [{key: score[key] for key in ("seed", "stopped", "dynamics_error")} for score in scores]
     return {
