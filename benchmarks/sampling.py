@@ -44,10 +44,10 @@ def seconds(call: Callable[[], object], enough: float = 2.0, most: int = 1_000) 
 
 
 def measure_sample(run: poise.Run) -> dict[str, float]:
-    """Milliseconds of `run.sample(1, ...)`, and of the first such call."""
+    """Milliseconds of `run.sample(1, ..., tries=1)`, and of the first such call."""
     started = time.perf_counter()
-    run.sample(1, STYLE)
-    first, times = time.perf_counter() - started, seconds(lambda: run.sample(1, STYLE))
+    run.sample(1, STYLE, tries=1)
+    first, times = time.perf_counter() - started, seconds(lambda: run.sample(1, STYLE, tries=1))
     return {
         "ms": 1e3 * float(np.median(times)),
         "ms_99": 1e3 * float(np.percentile(times, 99)),
@@ -65,7 +65,7 @@ def measure_step(run: poise.Run, count: int | None = None) -> dict[str, float]:
 
 def measure_rollouts(run: poise.Run, counts: Sequence[int] = COUNTS) -> dict[str, float]:
     """Rollouts per second, by the number that is requested at a time."""
-    return {str(n): n / float(np.median(seconds(lambda n=n: run.sample(n, STYLE)))) for n in counts}
+    return {str(n): n / float(np.median(seconds(lambda n=n: run.sample(n, STYLE, tries=1)))) for n in counts}
 
 
 def measure_eager(run: poise.Run, counts: Sequence[int] = COUNTS[:3]) -> dict[str, float]:

@@ -25,6 +25,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "flow-cells": flow.cells,
     "flow-cells-verified": flow.cells_verified,
     "flow-time": flow.time_of_sampling,
+    "flow-time-cores": flow.time_on_cores,
     "flow-ablations": ablations.about,
     "flow-training": ablations.training,
     "flow-guidance": ablations.guidance,

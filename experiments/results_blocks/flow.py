@@ -167,6 +167,20 @@ def time_of_sampling() -> str:
     )
 
 
+def time_on_cores() -> str:
+    """How long the demo's flow takes on two cores."""
+    result = read_if_there("basketball/flow_times")
+    if result is None:
+        return _missing("the times of the demo's flow")
+    made, actor, evaluated = result["rollouts"], result["actor"], result["evaluate"]
+    return (
+        f"On two cores, the demo's flow makes {made['rollouts']:,} verified rollouts in {made['first']:.1f} s at first "
+        f"and in {made['again']:.2f} s again. A step of its actor takes {actor['median_us']:.0f} µs, a step at "
+        f"which it plans {actor['plan_us'] / 1000:.1f} ms. Evaluating its {evaluated['seeds']} seeds, "
+        f"{evaluated['rollouts']:,} rollouts each, takes {evaluated['seconds']:.0f} s ({provenance(result)})."
+    )
+
+
 def grid() -> dict[str, Cell]:
     """The distinct cells of the tables that the algorithms are compared in, by title."""
     found = dict[Cell, str]()
