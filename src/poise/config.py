@@ -49,6 +49,8 @@ class FlowNetwork:
     """Share of training rows in which styles are left free, each on its own."""
     shake: float = 0.05
     """Noise on the states that short plans are trained from, in units of their deviation, so that they recover."""
+    grades: bool = True
+    """Whether labels of short plans also say where the score lies, so that a rollout keeps one aim in all its plans."""
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,9 @@ def test_a_margin_to_thresholds_makes_more_rollouts_right():
     assert right[1] > right[0] + 0.02
 
 
-def test_a_whole_plan_has_no_grades():
-    settings = Settings(Network(flow=replace(SHORT, horizon=0, replan=0)), Training(flow_steps=0))
+@pytest.mark.parametrize("change", [{"horizon": 0, "replan": 0}, {"grades": False}], ids=["whole", "switched off"])
+def test_a_whole_plan_has_no_grades_and_a_short_one_need_not(change):
+    settings = Settings(Network(flow=replace(SHORT, **change)), Training(flow_steps=0))
     run = poise.train("flow", drifting(200), [drift], settings=settings, progress=False)
     assert run.styles[0].grades is None
     assert short().styles[0].kind == Graded(3)

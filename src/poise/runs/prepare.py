@@ -123,9 +123,10 @@ def prepare(
     fitted = tuple(style.fit_scores(row) for style, row in zip(chosen, scores, strict=True))
     noise = tuple(experiment.noise * float(row.std()) for row in scores)
     assert experiment.settings is not None
-    if steers_in(algorithm, domain, experiment.settings.network.flow.horizon, splits.train.steps):
+    flow = experiment.settings.network.flow
+    if steers_in(algorithm, domain, flow.horizon, splits.train.steps):
         fitted = try_gradients(fitted, splits.validation)
-    elif algorithm.steered:
+    elif algorithm.steered and flow.grades:
         fitted = tuple(style.with_grades(row) for style, row in zip(fitted, scores, strict=True))
     labels = classify_all(fitted, scores, noise, graded=True)
     return Prepared(experiment, splits, domain, fit_to(algorithm, domain, fitted), fitted, labels, noise)
