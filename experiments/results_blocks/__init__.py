@@ -33,6 +33,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "flow-memorisation": ablations.memorisation,
     "flow-displacement": ablations.displacement,
     "cheetah-demo": cheetah.demo,
+    "cheetah-choices": cheetah.choices,
     "cheetah-summary": cheetah.paper_summary,
     "demonstrators": cheetah.demonstrators,
     "demos": cheetah.demonstrations,

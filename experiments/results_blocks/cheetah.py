@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from .paper import main_rows
-from .text import demo_table, markdown_table, page_link, percent_per_seed, provenance, read
+from .text import (
+    demo_table,
+    markdown_table,
+    median_and_worst,
+    median_of,
+    page_link,
+    percent_per_seed,
+    provenance,
+    read,
+    read_if_there,
+)
 
 
 def demo() -> str:
@@ -27,6 +37,24 @@ def paper_summary() -> str:
         f"({page_link('benefit and cost of the weight', 'results/cheetah', 'weights')})."
     )
     return f"{rows}\n\n{note}"
+
+
+def choices() -> str:
+    """What the choices of the flow do, one at a time."""
+    result = read_if_there("cheetah/choices")
+    if result is None:
+        return "The choices of the flow: not measured yet."
+    measured, rows = result["measured"], []
+    cells = [name for name in measured[0]["seeds"][0] if name != "seed"]
+    for one in measured:
+        title = "**default**" if one["variation"] == "default" else one["variation"]
+        shares = [median_and_worst(one["seeds"], f"{cell}.joint_in_range", min, 100.0) for cell in cells]
+        real = [median_of(one["seeds"], f"{cell}.c2st", digits=2) for cell in cells[-1:]]
+        back = max(seed[cell]["upside_down"] for seed in one["seeds"] for cell in cells)
+        rows.append([title, *shares, *real, f"{100 * back:.1f}"])
+    head = ["one try, right and in range, %", *cells, f"C2ST, {cells[-1]}", "upside down, % of the time"]
+    note = f"{len(measured[0]['seeds'])} seeds [worst], {result['rollouts']} rollouts each ({provenance(measured[0])})."
+    return f"{markdown_table(head, rows)}\n\n{note}"
 
 
 def demonstrators() -> str:
