@@ -17,6 +17,7 @@ from poise import PoiseError
 from poise.algorithms import ALGORITHMS, DYNAMICS, IMITATE, REFINE, Algorithm, dynamics, rnn
 from poise.runs import train as training
 from poise.runs import training_data
+from poise.runs.folder import digest
 from poise.runs.in_training import RunInTraining
 from poise.runs.prepare import prepare_all
 from poise.system import interrupts, storage
@@ -261,6 +262,7 @@ def test_a_folder_of_a_version_with_fewer_settings_is_still_known(run, tmp_path)
     written = storage.read_json(folder / "config.json")
     del written["experiment"]["settings"]["training"]["refine_steps"]
     storage.write_json(folder / "config.json", written)
+    storage.write_tree(folder / "weights.safetensors", run.parts, {"run": digest(written)})
     before = (folder / "weights.safetensors").stat().st_mtime_ns
     poise.train("ctvae-style", seeds=2, count=300, settings=TINY, out=folder, progress=False)
     assert (folder / "weights.safetensors").stat().st_mtime_ns == before
