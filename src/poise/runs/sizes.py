@@ -74,13 +74,13 @@ def check_networks(
     demonstrations: Trajectories,
 ) -> None:
     """Refuses networks, or a number of seeds, that memory cannot hold while they are trained; nothing is computed."""
-    assert experiment.settings is not None
-    network, memory = experiment.settings.network, training_memory()
+    settings = experiment.settings
+    assert settings is not None
+    network, memory = settings.network, training_memory()
     algorithm, space = fit_to(algorithm, domain, styles), label_space(styles)
 
     def size(network: Network) -> int:
-        settings = replace(experiment.settings, network=network)
-        one = replace(experiment, seeds=1, settings=settings)
+        one = replace(experiment, seeds=1, settings=replace(settings, network=network))
         parts = shapes_of_parts(one, algorithm, domain, space, demonstrations, demonstrations.steps)
         arrays = [leaf for leaf in jax.tree.leaves(parts) if isinstance(leaf, jax.ShapeDtypeStruct)]
         return COPIES * sum(leaf.size * leaf.dtype.itemsize for leaf in arrays)

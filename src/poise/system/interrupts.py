@@ -36,6 +36,10 @@ class CheckpointTimer:
             self._seconds_to_write = self._written_at - began
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM asked the program to end; otherwise it is as Ctrl-C."""
+
+
 class Interruptible:
     """Ctrl-C finishes and saves the current chunk first; pressed twice it stops at once.
 
