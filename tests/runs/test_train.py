@@ -268,7 +268,8 @@ def test_a_folder_of_a_version_with_fewer_settings_is_still_known(run, tmp_path)
     assert (folder / "weights.safetensors").stat().st_mtime_ns == before
 
 
-def test_what_ctrl_c_stops_is_saved_first(interruptible, monkeypatch, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_a_signal_stops_is_saved_first(interruptible, monkeypatch, tmp_path, number):
     monkeypatch.setattr(interrupts, "SECONDS_BETWEEN_CHECKPOINTS", 1e9)
     chunks = []
 
@@ -276,7 +277,7 @@ def test_what_ctrl_c_stops_is_saved_first(interruptible, monkeypatch, tmp_path):
         for now in fit(*given, **more):
             chunks.append((now.stage, now.step))
             if now.stage == "policy" and now.step == 2:
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(number)
             yield now
 
     monkeypatch.setattr(training, "fit", interrupted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ import tyro
 from ..errors import PoiseError, unknown
 from ..system.compile_cache import use_compile_cache
 from ..system.devices import use_cpu_devices
+from ..system.interrupts import Terminated, terminable
 from ..system.provenance import versions
 from ..system.user_code import one_line
 from .data import Demonstrators, Demos, Import, Label, demonstrators, demos, import_logs, label
@@ -50,7 +52,7 @@ def main(words: Sequence[str] | None = None) -> int:
         use_compile_cache()
         if isinstance(arguments, TRAINING):
             use_cpu_devices()
-        with only_json() if getattr(arguments, "json", False) else contextlib.nullcontext():
+        with terminable(), only_json() if getattr(arguments, "json", False) else contextlib.nullcontext():
             _run(arguments)
     except PoiseError as error:
         print(f"poise: {one_line(error)}", file=sys.stderr)
@@ -58,9 +60,9 @@ def main(words: Sequence[str] | None = None) -> int:
     except MemoryError:
         print("poise: not enough memory for that many numbers; ask for fewer at a time", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("poise: interrupted; start the same command again to continue", file=sys.stderr)
-        return 130
+        return 128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
     except BrokenPipeError:  # the reader of a pipe went away, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
