@@ -24,6 +24,16 @@ def slow(states, actions):
     return float(states[-1, 0])
 """
 
+WAITING = """
+import os, sys, time
+if '-P' in sys.orig_argv:
+    own = f'begun-{os.getpid()}'
+    with open(own, 'w') as file:
+        file.write(f'{os.getpid()} {os.getpgrp()}')
+    os.replace(own, 'begun')
+    time.sleep(5)
+"""
+
 
 def stop(command, number, begun, folder):
     """Sends a signal to a command and all of its processes, as a terminal does, once it has begun."""
@@ -64,9 +74,7 @@ def test_ctrl_c_while_processes_start_ends_without_a_traceback(tmp_path):
     for number in range(2):
         (logs / f"00215000{number:02}.json").write_text(json.dumps({"gameid": f"00215000{number:02}", "events": []}))
     waiting = tmp_path / "sitecustomize.py"  # read by every new interpreter, before anything of Poise is
-    waiting.write_text(
-        "import sys, time\nif '-P' in sys.orig_argv:\n    open('begun', 'w').close()\n    time.sleep(5)\n"
-    )
+    waiting.write_text(WAITING)
     start = os.environ.get("PYTHONPATH", "")
     os.environ["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{start}"
     try:
@@ -75,6 +83,8 @@ def test_ctrl_c_while_processes_start_ends_without_a_traceback(tmp_path):
     finally:
         os.environ["PYTHONPATH"] = start
     assert found == 130, err
+    worker, group = (tmp_path / "begun").read_text().split()
+    assert worker == group  # a terminal sends Ctrl-C to the group of the command, which this process is not in
     assert err.splitlines() == ["poise: interrupted; start the same command again to continue"]
 
 
