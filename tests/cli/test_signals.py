@@ -1,5 +1,6 @@
 """What a signal stops ends with its exit code, one line and no traceback."""
 
+import errno
 import json
 import os
 import signal
@@ -95,7 +96,11 @@ def test_a_finished_run_where_nobody_may_write_is_said_to_be_finished(tmp_path, 
     def read_only(path, *_):
         raise poise.PoiseError(f"cannot write {path}: Read-only file system")
 
-    for name in ("lock", "writing", "write_bytes", "append_line"):
+    def no_file(path, _):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(storage, "_open_itself", no_file)
+    for name in ("writing", "write_bytes", "append_line"):
         monkeypatch.setattr(storage, name, read_only)
     assert poise.train("rnn", **experiment, out=tmp_path, progress=False).folder == tmp_path
     sizes = ["hidden", 8, "layers", 8, "dynamics-layers", 8, "flow.width", 8, "flow.blocks", 1, "flow.steps", 2]

@@ -170,11 +170,17 @@ def read_tree(path: Path, like: Any) -> Any:
 
 
 @contextlib.contextmanager
-def lock(folder: Path) -> Iterator[None]:
-    """Keeps other processes from training in a folder; the lock is released when the process ends, however it ends."""
+def lock(folder: Path, needed: bool = True) -> Iterator[None]:
+    """Keeps other processes from training in a folder; the lock is released when the process ends, however it ends.
+
+    If it is not `needed`, a folder that nobody may write in is not locked.
+    """
     try:
         file = os.fdopen(_open_itself(folder / ".lock", os.O_RDWR), "r+")
     except OSError as error:
+        if not needed:
+            yield
+            return
         raise PoiseError(f"cannot write in {folder}: {error.strerror or error}") from error
     with file:
         try:
