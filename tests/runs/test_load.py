@@ -2,16 +2,21 @@
 
 import contextlib
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import TINY, wander
+from safetensors import safe_open
+from safetensors.numpy import save
 
 import poise
 from poise import PoiseError, load_run
 from poise.cli import main
 from poise.rollouts.steer import Steered
 from poise.system import trust
+from poise.training.checkpoints import TrainingLog
 
 CODE = """
 from pathlib import Path
@@ -43,6 +48,15 @@ def theirs(tmp_path, monkeypatch):
 
 def ran(tmp_path):
     return (tmp_path / "ran").exists()
+
+
+def without_digest(path: Path) -> None:
+    """Weights as an earlier version wrote them, which say nothing of their run."""
+    with safe_open(path, framework="numpy") as file:
+        header = json.loads(file.metadata()["poise"])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a dictionary)
+    header["notes"].pop("run")
+    path.write_bytes(save(arrays, {"poise": json.dumps(header)}))
 
 
 def test_somebody_elses_folder_runs_no_code(theirs, capsys):
@@ -131,6 +145,8 @@ def test_no_word_of_a_hostile_config_is_imported(theirs, change):
     config["domain"] = said.get("domain", config["domain"])
     config["experiment"]["algorithm"] = said.get("algorithm", config["experiment"]["algorithm"])
     config["styles"][0]["source"] = said.get("source", config["styles"][0]["source"])
+    del config["bound"]
+    without_digest(folder / "weights.safetensors")  # a digest would not stop who can compute it
     (folder / "config.json").write_text(json.dumps(config))
     with contextlib.suppress(PoiseError):
         load_run(folder).sample_scored(3)
@@ -200,3 +216,67 @@ def test_an_experiment_on_data_in_memory_does_not_come_back_as_another(tmp_path)
     poise.train("rnn", wander(60), [style], settings=TINY, out=tmp_path, progress=False)
     with pytest.raises(PoiseError, match="trained on demonstrations in memory; pass the ones to use"):
         poise.train_many([load_run(tmp_path).experiment], progress=False)
+
+
+@pytest.mark.parametrize(
+    "other", [{"seeds": 1, "first_seed": 7}, {"noise": 0.5}, {"styles": ["curvature"]}, {"count": 44}]
+)
+def test_weights_of_another_run_of_the_same_shapes_are_refused(tmp_path, other):
+    given = {"styles": ["speed"], "count": 40, "settings": TINY, "progress": False}
+    for name, more in (("one", {}), ("other", other)):
+        poise.train("rnn", out=tmp_path / name, **{**given, **more})
+    shutil.copy(tmp_path / "other" / "weights.safetensors", tmp_path / "one")
+    with pytest.raises(PoiseError, match=r"weights.safetensors belongs to another run, .* put back the files of one"):
+        load_run(tmp_path / "one")
+    with pytest.raises(PoiseError, match="belongs to another run"):
+        poise.train("rnn", out=tmp_path / "one", **given)
+
+
+def test_weights_without_a_digest_are_read_only_in_a_folder_of_a_version_that_wrote_none(run, tmp_path):
+    folder = shutil.copytree(run.folder, tmp_path / "run")
+    without_digest(folder / "weights.safetensors")
+    with pytest.raises(PoiseError, match=r"weights.safetensors does not say whose it is"):
+        load_run(folder)
+    written = json.loads((folder / "config.json").read_text())
+    del written["bound"]
+    (folder / "config.json").write_text(json.dumps(written))
+    back = load_run(folder)
+    back.save(tmp_path / "again")
+    load_run(tmp_path / "again")  # saved again, its weights say whose they are
+    without_digest(tmp_path / "again" / "weights.safetensors")
+    with pytest.raises(PoiseError, match="does not say whose it is"):
+        load_run(tmp_path / "again")
+
+
+def test_a_run_is_known_wherever_its_demonstrations_lie(tmp_path):
+    wander(60).save(tmp_path / "walks.npz")
+    style = poise.labeling_function(lambda s, a: s[-1, 0], name="reach")
+    poise.train("rnn", tmp_path / "walks.npz", [style], settings=TINY, out=tmp_path / "run", progress=False)
+    moved = (tmp_path / "walks.npz").rename(tmp_path / "moved.npz")
+    written = json.loads((tmp_path / "run" / "config.json").read_text())
+    written["experiment"]["data"] = str(moved)
+    (tmp_path / "run" / "config.json").write_text(json.dumps(written))
+    assert load_run(tmp_path / "run", [style]).splits().train.steps == 6
+
+
+def test_a_checkpoint_of_another_run_is_not_resumed(tmp_path, monkeypatch):
+    given = {"styles": ["speed"], "count": 40, "settings": TINY, "progress": False}
+    for name, seed in (("one", 0), ("other", 3)):
+        with monkeypatch.context() as patch:
+            patch.setattr(TrainingLog, "save", stop_after(TrainingLog.save))
+            with pytest.raises(KeyboardInterrupt):
+                poise.train("rnn", first_seed=seed, out=tmp_path / name, **given)
+    shutil.copy(tmp_path / "other" / "checkpoint.safetensors", tmp_path / "one")
+    with pytest.raises(PoiseError, match=r"checkpoint.safetensors belongs to another run"):
+        poise.train("rnn", out=tmp_path / "one", **given)
+    assert poise.train("rnn", first_seed=3, out=tmp_path / "other", **given).seeds == [3]
+
+
+def stop_after(save_checkpoint):
+    """Writes a checkpoint, and is interrupted."""
+
+    def stopping(log, progress, state):
+        save_checkpoint(log, progress, state)
+        raise KeyboardInterrupt
+
+    return stopping

@@ -17,6 +17,7 @@ from poise import PoiseError
 from poise.algorithms import ALGORITHMS, DYNAMICS, IMITATE, REFINE, Algorithm, dynamics, rnn
 from poise.runs import train as training
 from poise.runs import training_data
+from poise.runs.folder import digest
 from poise.runs.in_training import RunInTraining
 from poise.runs.prepare import prepare_all
 from poise.system import interrupts, storage
@@ -261,12 +262,14 @@ def test_a_folder_of_a_version_with_fewer_settings_is_still_known(run, tmp_path)
     written = storage.read_json(folder / "config.json")
     del written["experiment"]["settings"]["training"]["refine_steps"]
     storage.write_json(folder / "config.json", written)
+    storage.write_tree(folder / "weights.safetensors", run.parts, {"run": digest(written)})
     before = (folder / "weights.safetensors").stat().st_mtime_ns
     poise.train("ctvae-style", seeds=2, count=300, settings=TINY, out=folder, progress=False)
     assert (folder / "weights.safetensors").stat().st_mtime_ns == before
 
 
-def test_what_ctrl_c_stops_is_saved_first(interruptible, monkeypatch, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_a_signal_stops_is_saved_first(interruptible, monkeypatch, tmp_path, number):
     monkeypatch.setattr(interrupts, "SECONDS_BETWEEN_CHECKPOINTS", 1e9)
     chunks = []
 
@@ -274,7 +277,7 @@ def test_what_ctrl_c_stops_is_saved_first(interruptible, monkeypatch, tmp_path):
         for now in fit(*given, **more):
             chunks.append((now.stage, now.step))
             if now.stage == "policy" and now.step == 2:
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(number)
             yield now
 
     monkeypatch.setattr(training, "fit", interrupted)

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from poise import PoiseError, Trajectories
+from poise import PoiseError, Trajectories, labeling_function
 from poise.styles import host
 from poise.system.imports import import_file
 
@@ -19,6 +19,25 @@ def total(states, actions):
     if states[0, 0] == 151:
         raise ValueError("no good")
     return float(np.abs(actions).sum())
+
+def leaves(states, actions):
+    import sys
+    if float(states[0, 0]) == 150:
+        sys.exit(0)
+    return 1.0
+
+def presses(states, actions):
+    if float(states[0, 0]) == 150:
+        raise KeyboardInterrupt
+    return 1.0
+
+def hangs(states, actions):
+    while float(states[0, 0]) == 150:
+        pass
+    return 1.0
+
+def says_much(states, actions):
+    raise ValueError("no\\ngood\\n")
 
 def fails_late(states, actions):
     if states[0, 0] == 150:
@@ -63,6 +82,44 @@ def test_processes_answer_in_order_and_see_each_trajectory_in_its_length(functio
 def test_an_error_in_a_process_names_the_trajectory(functions, moves):
     with pytest.raises(PoiseError, match="style 'fails_late' raised ValueError on trajectory 150: no good"):
         host.map_rows("fails_late", functions.fails_late, moves)
+
+
+HELD = {
+    "leaves": "style 'leaves' on trajectory 150 called sys.exit; a function returns, or raises an error",
+    "presses": "style 'presses' on trajectory 150 raised KeyboardInterrupt; a function returns, or raises an error",
+    "hangs": "style 'hangs' on trajectory 150 did not return within 0.5 s; if it only is slow, set POISE_STYLE_SECONDS "
+    "to more",
+    "says_much": "style 'says_much' raised ValueError on trajectory 0: no good",
+}
+
+
+@pytest.mark.parametrize(("name", "pool"), [("hangs", True), *((name, False) for name in HELD)])
+def test_a_function_is_held_here_and_in_processes(functions, moves, monkeypatch, name, pool):
+    monkeypatch.setenv("POISE_STYLE_SECONDS", "0.5")
+    if not pool:
+        monkeypatch.setattr(host, "WORTH_A_POOL", np.inf)
+    with pytest.raises(PoiseError) as error:
+        host.map_rows(name, getattr(functions, name), moves, strict=True)
+    assert str(error.value) == HELD[name]
+    if name != "says_much" and not pool:  # an error of one trajectory, where rollouts are scored that need no score
+        with pytest.raises(PoiseError, match=name):
+            host.map_rows(name, getattr(functions, name), moves, strict=False)
+
+
+def test_a_function_that_never_returns_to_jax_either_is_stopped(monkeypatch, moves):
+    monkeypatch.setenv("POISE_STYLE_SECONDS", "0.2")
+
+    def endless(states, actions):
+        while True:
+            states = states + 1
+
+    def leaves(states, actions):
+        sys.exit("while it is traced")
+
+    with pytest.raises(PoiseError, match=r"^style 'endless', traced by JAX, did not return within 0.2 s"):
+        labeling_function(endless).scores(moves)
+    with pytest.raises(PoiseError, match=r"^style 'leaves' on trajectory 0 called sys.exit"):
+        labeling_function(leaves).scores(moves)
 
 
 def test_a_process_that_ends_early_is_reported(functions, moves):

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from poise.system import interrupts
-from poise.system.interrupts import CheckpointTimer, Interruptible
+from poise.system.interrupts import CheckpointTimer, Interruptible, Terminated, terminable, terminate
 
 
 def test_ctrl_c_waits_for_the_next_check_and_stops_at_once_when_pressed_twice(interruptible, capfd):
@@ -19,6 +19,37 @@ def test_ctrl_c_waits_for_the_next_check_and_stops_at_once_when_pressed_twice(in
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_sigterm_waits_for_the_next_check_and_stops_at_once_the_second_time(capfd):
+    with terminable():
+        assert signal.getsignal(signal.SIGTERM) is terminate
+        with Interruptible(saving=True) as stop:
+            signal.raise_signal(signal.SIGTERM)
+            assert stop.asked
+            assert "SIGTERM again stops at once" in capfd.readouterr().err
+            with pytest.raises(Terminated):
+                stop.check()
+            with pytest.raises(Terminated):
+                signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(Terminated):
+            signal.raise_signal(signal.SIGTERM)
+    with Interruptible(saving=True) as stop:  # without the command line
+        signal.raise_signal(signal.SIGTERM)
+    assert stop.asked
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_another_handler_of_sigterm_stays_in_place():
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
+    try:
+        with terminable(), Interruptible(saving=True) as stop:
+            signal.raise_signal(signal.SIGTERM)
+        assert heard == [1]
+        assert not stop.asked
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_ctrl_c_stops_at_once_if_nothing_is_saved(interruptible):

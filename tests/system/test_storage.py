@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import os
 import resource
@@ -53,6 +54,26 @@ def test_a_file_of_another_shape_is_refused(tree, tmp_path):
     storage.write_tree(tmp_path / "a.safetensors", tree, {})
     with pytest.raises(PoiseError, match=r"does not fit its config.json"):
         storage.read_tree(tmp_path / "a.safetensors", {**tree, "steps": jnp.zeros(4)})
+
+
+def test_extra_arrays_and_numbers_of_another_type_are_refused(tree, tmp_path):
+    path = tmp_path / "a.safetensors"
+    storage.write_tree(path, tree, {})
+    fewer = {name: leaf for name, leaf in tree.items() if name != "half"}
+    with pytest.raises(PoiseError, match=r"does not fit its config.json, which knows no .*half"):
+        storage.read_tree(path, fewer)
+    with pytest.raises(PoiseError, match=r"half'\] has numbers of float32 there, bfloat16 here"):
+        storage.read_tree(path, {**tree, "half": jnp.ones(3)})
+    with pytest.raises(PoiseError, match=r"does not fit its config.json: .* nothing here"):
+        storage.read_tree(path, {**tree, "more": jnp.ones(3)})
+
+
+def test_a_file_of_another_run_is_refused_and_one_that_does_not_say_only_if_it_must(tree, tmp_path):
+    for run, refused in (("mine", (False, False)), ("yours", (True, True)), (None, (False, True))):
+        storage.write_tree(tmp_path / "a.safetensors", tree, {"run": run})
+        for always, refuses in zip((False, True), refused, strict=True):
+            with pytest.raises(PoiseError, match="put back") if refuses else contextlib.nullcontext():
+                storage.refuse_foreign(tmp_path / "a.safetensors", "mine", always)
 
 
 def test_a_file_over_the_systems_limit_leaves_the_old_file_good(tree, tmp_path):

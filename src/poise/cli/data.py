@@ -128,6 +128,7 @@ def label(arguments: Label) -> None:
     """poise label."""
     from ..domains import plain
     from ..runs.prepare import load_data, load_styles
+    from ..runs.sizes import check_classes
     from ..styles.inspection import Inspection
 
     asked = Experiment(data=arguments.data, domain=arguments.domain, count=arguments.count)
@@ -135,6 +136,7 @@ def label(arguments: Label) -> None:
     demonstrations = load_data(asked.resolve(domain).data, arguments.count, domain)
     domain = domain or plain(demonstrations)
     domain.check(demonstrations)
+    check_classes(arguments.classes, len(demonstrations))
     styles = load_styles(arguments.styles or tuple(domain.styles), domain, arguments.classes)
     seen = Inspection.of(styles, demonstrations, progress=not arguments.json)
     if arguments.picture:
@@ -186,6 +188,7 @@ def demonstrators(arguments: Demonstrators) -> None:
 def demos(arguments: Demos) -> None:
     """poise demos."""
     from ..domains import find_domain
+    from ..runs.sizes import check_count
     from ..system.storage import make_folder
 
     domain = find_domain(arguments.domain)
@@ -194,6 +197,7 @@ def demos(arguments: Demos) -> None:
     count = domain.count if arguments.count is None else arguments.count
     if count < 1:
         raise PoiseError(f"--count is at least 1; got {count}")
+    check_count(domain, count)
     if arguments.out:
         make_folder(arguments.out)
     made = {"train": domain.demonstrations(count, arguments.seed), "test": domain.test(count, arguments.seed)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -14,8 +15,11 @@ import tyro
 from ..errors import PoiseError, unknown
 from ..system.compile_cache import use_compile_cache
 from ..system.devices import use_cpu_devices
+from ..system.interrupts import Terminated, terminable
 from ..system.provenance import versions
+from ..system.user_code import one_line
 from .data import Demonstrators, Demos, Import, Label, demonstrators, demos, import_logs, label
+from .output import only_json
 from .paper import Demo, Reproduce, demo, reproduce
 from .rollouts import Evaluate, Sample, evaluate, sample
 from .training import Train, train, train_defaults
@@ -48,19 +52,28 @@ def main(words: Sequence[str] | None = None) -> int:
         use_compile_cache()
         if isinstance(arguments, TRAINING):
             use_cpu_devices()
-        COMMANDS[type(arguments)](arguments)
+        with terminable(), only_json() if getattr(arguments, "json", False) else contextlib.nullcontext():
+            _run(arguments)
     except PoiseError as error:
-        print(f"poise: {error}", file=sys.stderr)
+        print(f"poise: {one_line(error)}", file=sys.stderr)
         return 2
     except MemoryError:
         print("poise: not enough memory for that many numbers; ask for fewer at a time", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("poise: interrupted; start the same command again to continue", file=sys.stderr)
-        return 130
+        return 128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
     except BrokenPipeError:  # the reader of a pipe went away, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _run(arguments: Any) -> None:
+    """Runs a command, which does not end the program by itself."""
+    try:
+        COMMANDS[type(arguments)](arguments)
+    except SystemExit as stop:
+        raise PoiseError("code of your own called sys.exit; a function returns, or raises an error") from stop
 
 
 def parse(words: Sequence[str]) -> Any:

@@ -28,6 +28,7 @@ from ..rollouts.simulate import check_environment
 from ..styles.label_spaces import LabelSpace, SharedSpace
 from ..styles.labeling_functions import LabelingFunction
 from .prepare import load_styles
+from .sizes import check_rollouts
 
 MOST_ROLLOUTS = 10_000_000
 
@@ -132,6 +133,7 @@ def ask(
     if check_whole("count", count) > MOST_ROLLOUTS:
         raise PoiseError(f"sample between one and ten million rollouts at a time; got {count}")
     steps = None if steps is None else check_whole("steps", steps)
+    check_rollouts(count, steps or starts.steps, starts)
     random, wanted = np.random.default_rng(check_draw(draw)), find_classes(trained.styles, words or {})
     leaves_free = trained.parts["policy"].open_labels and (wanted or start is not None)
     first_free = 0 if leaves_free else len(trained.space.own.kinds)

@@ -26,6 +26,7 @@ from ..system import provenance
 from .experiment import Experiment
 from .folder import describe
 from .prepare import check_sizes, fingerprint, load_splits, maker_of_tests, row_digests
+from .sizes import check_rollouts
 
 if TYPE_CHECKING:
     from .run import Run
@@ -56,6 +57,7 @@ def evaluate_all(
     began, first = time.perf_counter(), runs[0]
     rollouts = first.domain.rollouts if rollouts is None else check_whole("rollouts", rollouts)
     check_draw(draw)
+    check_rollouts(rollouts, first.starts.steps, first.starts)
     for run in runs:
         run.check_styles()
     test = first.splits().test if test is None else test

@@ -6,6 +6,7 @@ summary.json, and a report if asked for. Reading a folder never imports a file b
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -59,6 +60,7 @@ def write_config(
         _compare(folder, new)
         return
     written = {
+        "bound": True,
         "versions": provenance.versions(),
         "cwd": str(Path.cwd()),
         "command": provenance.command(),
@@ -74,7 +76,28 @@ def write_result(
     """Writes what training gave; the weights come last, so that a folder with weights is complete."""
     starts.save(folder / "starts.npz")
     storage.write_json(folder / "summary.json", summary)
-    storage.write_tree(folder / WEIGHTS, parts, {"seeds": list(seeds)})
+    storage.write_tree(folder / WEIGHTS, parts, {"seeds": list(seeds), "run": digest(read_config(folder))})
+
+
+def digest(written: dict[str, Any]) -> str:
+    """Identifies the run that a config.json describes: weights and checkpoints are bound to it.
+
+    All that shapes training counts: algorithm, settings, seeds, styles with their classes and thresholds, domain, and
+    the demonstrations by their contents. Where the files of demonstrations lie does not.
+    """
+    bound = {key: written[key] for key in ("experiment", "domain", "styles", "data")}
+    bound["experiment"] = {key: value for key, value in bound["experiment"].items() if key not in ("data", "test")}
+    return hashlib.sha256(json.dumps(bound, sort_keys=True).encode()).hexdigest()
+
+
+def refuse_foreign(folder: Path, name: str) -> None:
+    """Refuses weights or a checkpoint that another run wrote, if there is such a file.
+
+    A folder of an earlier version says nothing of binding, and its files may have no digest. They are accepted.
+    """
+    written = read_config(folder)
+    if (folder / name).exists():
+        storage.refuse_foreign(folder / name, digest(written), always=bool(written.get("bound")))
 
 
 def _compare(folder: Path, new: dict[str, Any]) -> None:

@@ -23,10 +23,11 @@ from ..rollouts.requests import Request
 from ..styles.label_spaces import LabelSpace, SharedSpace
 from ..styles.labeling_functions import label_space
 from ..styles.scoring import classify_all, label_all, score_all
-from ..training.checkpoints import Position, TrainingLog
+from ..training.checkpoints import CHECKPOINT, Position, TrainingLog
 from ..training.stages import begin, turns
 from ..training.state import State, one_run, running, start
 from .asking import find_examples
+from .folder import digest, read_config, refuse_foreign
 from .prepare import Prepared, row_digests
 from .run import Run
 
@@ -40,7 +41,9 @@ class RunInTraining:
     def __init__(self, number: int, prepared: Prepared, folder: Path | None, begun: Run | None = None):
         self.number, self.prepared, self.begun = number, prepared, begun
         self.seeds = prepared.experiment.seed_numbers
-        self.log = TrainingLog.open(folder, self.seeds)
+        if folder is not None:
+            refuse_foreign(folder, CHECKPOINT)
+        self.log = TrainingLog.open(folder, self.seeds, None if folder is None else digest(read_config(folder)))
         if begun is not None and self.log.position == Position():
             self.log.position = Position(len(turns(begun.algorithm, prepared.settings.training)))
             self.log.stopped, self.log.earlier = list(begun.stopped), begun.seconds

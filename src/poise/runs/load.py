@@ -14,7 +14,7 @@ from ..styles.labeling_functions import label_space, load_style
 from ..system import storage
 from ..system.compile_cache import use_compile_cache
 from ..system.trust import is_trusted
-from .folder import WEIGHTS, Restore, read_config
+from .folder import WEIGHTS, Restore, read_config, refuse_foreign
 from .prepare import as_style
 from .run import Run
 from .shapes import shapes_of_parts
@@ -80,6 +80,7 @@ def _load(
     algorithm: str | Algorithm | None,
     trusted: bool,
 ) -> Run:
+    refuse_foreign(folder, WEIGHTS)
     restore = Restore(folder, written, trusted or is_trusted(folder))
     experiment, starts = restore.experiment(), Trajectories.load(folder / "starts.npz")
     summary = storage.read_json(folder / "summary.json")

@@ -25,6 +25,7 @@ from ..styles.gradients import try_gradients
 from ..styles.labeling_functions import LabelingFunction, labeling_function, load_style
 from ..styles.scoring import classify_all, score_all
 from .experiment import MISSING_DATA, Experiment
+from .sizes import check_classes, check_count, check_networks
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,9 @@ def prepare(
     domain = domain or plain(in_memory(splits.train), _name_of_data(experiment))
     check_dynamics(domain, splits.train)
     domain = recognise_integrator(domain, splits.train)
+    check_classes(experiment.classes, len(splits.train))
     chosen = load_styles(experiment.styles or (), domain, experiment.classes)
+    check_networks(experiment, algorithm, domain, chosen, splits.train)
     whole, rows = splits.train.source_and_rows()  # on disk, consecutive rows are the fastest to read
     scores = score_all(chosen, whole, progress)[:, rows]
     fitted = tuple(style.fit_scores(row) for style, row in zip(chosen, scores, strict=True))
@@ -211,7 +214,7 @@ def load_data(data: object, count: int | None = None, domain: Domain | None = No
             )
         if count is not None and count < 1:
             raise PoiseError(f"--count is at least 1; got {count}")
-        return source.demonstrations(source.count if count is None else count, 0)
+        return source.demonstrations(source.count if count is None else check_count(source, count), 0)
     if not data.endswith(".npz") and not Path(data).exists():
         raise unknown("data", data, [*makers, "PATH.npz", "FOLDER"])
     if count is not None:

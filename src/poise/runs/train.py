@@ -181,7 +181,8 @@ def train_prepared(
             zip(prepared, given, begun or [None] * len(given), strict=True)
         ):
             if folder is not None:
-                stack.enter_context(storage.lock(folder))
+                finished = (folder / WEIGHTS).exists()  # it is only read, and may be where nobody writes
+                stack.enter_context(storage.lock(folder, needed=not finished))
                 write_config(folder, one.experiment, one.styles, one.domain, one.fingerprint)
                 trust.remember(folder)  # what it names was named by this user
                 if (folder / WEIGHTS).exists():

@@ -22,6 +22,7 @@ from ..data.trajectories import Trajectories
 from ..errors import PoiseError
 from ..system.devices import count_cores
 from ..system.imports import import_file
+from ..system.user_code import Stopped, held, one_line
 from ..system.workers import Message, Worker, WorkerEnded, ask_all
 from .traced import PIECE, RETURNED_NONE, Score, as_slice, not_a_number, rows_in
 
@@ -87,18 +88,24 @@ def call_rows(
     rows: np.ndarray,
     strict: bool = True,
 ) -> np.ndarray:
-    """The function's score of each trajectory, called on copies; `rows` are their numbers, for errors."""
+    """The function's score of each trajectory, called on copies; `rows` are their numbers, for errors.
+
+    A function that ends the program, or does not return, is an error even if not `strict`.
+    """
     scores = []
-    for row, length, state, action in zip(rows, lengths, states, actions, strict=True):
-        own = state[: length + 1].copy(), action[:length].copy()
-        try:
-            scores.append(np.asarray(function(*own)))
-        except PoiseError:
-            raise
-        except Exception as error:
-            if strict:
-                raise _raised(name, error, int(row), *own) from error
-            scores.append(np.asarray(np.nan))
+    with held() as holding:
+        for row, length, state, action in zip(rows, lengths, states, actions, strict=True):
+            own = state[: length + 1].copy(), action[:length].copy()
+            try:
+                scores.append(np.asarray(holding.call(function, *own)))
+            except PoiseError:
+                raise
+            except Stopped as stopped:
+                raise PoiseError(f"style {name!r} on trajectory {row} {stopped}") from stopped
+            except Exception as error:
+                if strict:
+                    raise _raised(name, error, int(row), *own) from error
+                scores.append(np.asarray(np.nan))
     if any(score.dtype == object and score.item() is None for score in scores if not score.ndim):
         raise not_a_number(name, RETURNED_NONE)
     shapes = sorted({score.shape for score in scores})
@@ -114,7 +121,7 @@ def _raised(name: str, error: Exception, row: int, states: np.ndarray, actions: 
     """What is reported if a function raises; after an index that is out of bounds, with the shapes."""
     shapes = f"; its states are {list(states.shape)} and its actions {list(actions.shape)}"
     hint = shapes if isinstance(error, IndexError) else ""
-    return PoiseError(f"style {name!r} raised {type(error).__name__} on trajectory {row}: {error}{hint}")
+    return PoiseError(f"style {name!r} raised {type(error).__name__} on trajectory {row}: {one_line(error)}{hint}")
 
 
 def serve(file: str, function_name: str, style: str, strict: str) -> Callable[[Message], Message]:

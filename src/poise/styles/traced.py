@@ -15,6 +15,7 @@ import numpy as np
 
 from ..data.trajectories import Array
 from ..errors import PoiseError
+from ..system.user_code import TimeIsUp, held
 
 Score = Callable[[Any, Any], Any]
 """(states [T+1, S], actions [T, A]) of one trajectory -> a number."""
@@ -23,6 +24,10 @@ PIECE = 1 << 24  # bytes of trajectories that are scored at a time
 FEW = 256  # rows up to which all sets of trajectories of one length share a program
 BLOCK = 1 << 29  # bytes that are scored, length by length, before the next are read: a file is read once
 RETURNED_NONE = "None: is a return missing?"
+
+
+class Endless(PoiseError):  # noqa: N818  (what happened, as in WorkerEnded)
+    """A function that JAX traced did not return in time; the words after its name."""
 
 
 def remember(function: Callable) -> Callable:
@@ -48,7 +53,11 @@ def outline(function: Score, *shapes: tuple[int, ...]) -> Any:
     and NumPy raises the error that the user needs to see.
     """
     try:
-        found = jax.eval_shape(function, *(jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes))
+        with held() as holding:
+            traced = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes)
+            found = holding.call(jax.eval_shape, function, *traced)
+    except TimeIsUp as stopped:
+        raise Endless(str(stopped)) from stopped
     except Exception:  # whatever it is, the function is called on NumPy arrays next, where the error is the user's own
         return NotImplemented
     return found if _reads_in_bounds(function, *shapes) else NotImplemented
@@ -61,10 +70,12 @@ def _reads_in_bounds(function: Score, *shapes: tuple[int, ...]) -> bool:
     """
     arrays = [np.zeros(shape, np.float32) for shape in shapes]
     try:
-        with np.errstate(all="ignore"):
-            jax.eval_shape(lambda: function(*arrays))
+        with np.errstate(all="ignore"), held() as holding:
+            holding.call(jax.eval_shape, lambda: function(*arrays))
     except IndexError:
         return False
+    except TimeIsUp as stopped:
+        raise Endless(str(stopped)) from stopped
     except Exception:  # it needs arrays of JAX, for example for `states.at`
         return True
     return True
@@ -77,7 +88,10 @@ def is_traced(score: Score, states: Array, actions: Array) -> bool:
 
 def can_trace(name: str, function: Score, states: np.ndarray, actions: np.ndarray) -> bool:
     """As `is_traced`; a function that is traced and does not return a number is refused before anything is computed."""
-    answer = outline(function, states.shape[1:], actions.shape[1:])
+    try:
+        answer = outline(function, states.shape[1:], actions.shape[1:])
+    except Endless as stopped:
+        raise PoiseError(f"style {name!r}, traced by JAX, {stopped}") from stopped
     if answer is NotImplemented:
         return False
     if not isinstance(answer, jax.ShapeDtypeStruct):

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import PoiseError, unknown
+from .user_code import Stopped, held, one_line
 
 
 def is_file_spec(text: str) -> bool:
@@ -56,13 +57,20 @@ def import_file(path: Path) -> ModuleType:
     sys.modules[spec.name] = module
     sys.path.insert(0, str(path.resolve().parent))
     try:
-        spec.loader.exec_module(module)
+        with held(seconds=0) as holding:
+            holding.call(spec.loader.exec_module, module)
     except PoiseError:
         del sys.modules[name]
         raise
-    except (Exception, SystemExit) as error:
+    except Stopped as stopped:
         del sys.modules[name]
-        raise PoiseError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+        raise PoiseError(f"{path} cannot be imported: it {stopped}") from stopped
+    except Exception as error:
+        del sys.modules[name]
+        raise PoiseError(f"{path} cannot be imported: {type(error).__name__}: {one_line(error)}") from error
+    except BaseException:
+        del sys.modules[name]
+        raise
     finally:
         sys.path.pop(0)
     return module

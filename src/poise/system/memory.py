@@ -1,4 +1,4 @@
-"""The memory of the device, which decides whether data is copied there as a whole or streamed."""
+"""The memory of device and host: whether data is copied to the device as a whole, and what cannot fit at all."""
 
 from __future__ import annotations
 
@@ -43,6 +43,44 @@ def total_memory() -> int:
 def fits_on_device(size: int) -> bool:
     """Whether data of this many bytes is copied to the device as a whole."""
     return size * SHARE <= total_memory()
+
+
+def training_memory() -> int:
+    """All bytes of all devices that train."""
+    return total_memory() * len(jax.local_devices())
+
+
+def host_memory() -> int:
+    """All bytes of this machine or of its container, used or free."""
+    return _host_memory(available=False)
+
+
+def refuse_beyond(memory: int, what: str, size: float, way_out: str) -> None:
+    """Refuses what takes more bytes than there are, before anything is computed.
+
+    Args:
+        memory: The bytes that there are.
+        what: What takes memory, such as "500 seeds".
+        size: About how many bytes it takes.
+        way_out: What would fit.
+    """
+    if size > memory:
+        raise PoiseError(
+            f"{what} would take about {in_units(size)} of memory, and there are {in_units(memory)}; {way_out}"
+        )
+
+
+def in_units(size: float) -> str:
+    """A number of bytes for people.
+
+    Examples:
+        >>> in_units(3 * 2**29)
+        '1.5 GiB'
+    """
+    units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+    power = min(max(0, (max(1, int(size)).bit_length() - 1) // 10), len(units) - 1)
+    number = size / 2 ** (10 * power)
+    return f"{number:{'.0f' if 100 <= number < 1024 else '.3g'}} {units[power]}"
 
 
 def _bytes(text: str) -> int:

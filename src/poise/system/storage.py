@@ -24,6 +24,8 @@ from safetensors.numpy import save
 
 from ..errors import PoiseError
 
+LISTED = 3  # arrays that a message names
+
 
 @contextlib.contextmanager
 def one_line_errors(path: Path) -> Iterator[None]:
@@ -126,15 +128,39 @@ def read_notes(path: Path) -> dict[str, Any]:
     return _read(path)[1]
 
 
+def refuse_foreign(path: Path, run: str, always: bool) -> None:
+    """Refuses a file of arrays that another run wrote; `write_tree` was given the digest of its run in its notes.
+
+    Args:
+        path: The file.
+        run: The digest of the run that is read.
+        always: Whether a file without a digest is refused too. Folders of earlier versions have none.
+    """
+    with _reading(path) as file:
+        found = _header(file)["notes"].get("run")
+    if found != run and (always or found is not None):
+        whose = "does not say whose it is" if found is None else "belongs to another run"
+        raise PoiseError(
+            f"{path} {whose}, and config.json beside it describes this one; put back the files of one run, "
+            "or train again in another --out"
+        )
+
+
 def read_tree(path: Path, like: Any) -> Any:
-    """The pytree that `write_tree` wrote; `like` has its structure and shapes."""
+    """The pytree that `write_tree` wrote; `like` has its structure, shapes and types, and all of its arrays."""
     arrays, _ = _read(path)
     expected = dict(_named_leaves(like))
+    if extra := sorted(set(arrays) - set(expected)):
+        listed = ", ".join(map(repr, extra[:LISTED])) + (f" and {len(extra) - LISTED} more" if extra[LISTED:] else "")
+        raise PoiseError(f"{path} does not fit its config.json, which knows no {listed}; restore it from a copy")
     for name, leaf in expected.items():
         shape = tuple(jax.eval_shape(jax.random.key_data, leaf).shape) if is_key(leaf) else tuple(leaf.shape)
         if name not in arrays or arrays[name].shape != shape:
             found = list(arrays[name].shape) if name in arrays else "nothing"
             raise PoiseError(f"{path} does not fit its config.json: {name} has shape {list(shape)} there, {found} here")
+        if not is_key(leaf) and arrays[name].dtype != leaf.dtype:
+            kinds = f"numbers of {leaf.dtype} there, {arrays[name].dtype} here"
+            raise PoiseError(f"{path} does not fit its config.json: {name} has {kinds}; restore it from a copy")
     leaves = [
         jax.random.wrap_key_data(jnp.asarray(arrays[name])) if is_key(leaf) else jnp.asarray(arrays[name])
         for name, leaf in expected.items()
@@ -144,11 +170,17 @@ def read_tree(path: Path, like: Any) -> Any:
 
 
 @contextlib.contextmanager
-def lock(folder: Path) -> Iterator[None]:
-    """Keeps other processes from training in a folder; the lock is released when the process ends, however it ends."""
+def lock(folder: Path, needed: bool = True) -> Iterator[None]:
+    """Keeps other processes from training in a folder; the lock is released when the process ends, however it ends.
+
+    If it is not `needed`, a folder that nobody may write in is not locked.
+    """
     try:
         file = os.fdopen(_open_itself(folder / ".lock", os.O_RDWR), "r+")
     except OSError as error:
+        if not needed:
+            yield
+            return
         raise PoiseError(f"cannot write in {folder}: {error.strerror or error}") from error
     with file:
         try:
@@ -163,16 +195,31 @@ def is_key(leaf: Any) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays and the notes of a file, after a look at its checksum."""
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[Any]:
+    """Opens a safetensors file that `write_tree` wrote; what is wrong with it is one line."""
     if not path.exists():
         raise PoiseError(f"no such file: {path}")
     try:
         with safe_open(path, framework="numpy") as file:
-            header = json.loads((file.metadata() or {})["poise"])
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a dictionary)
+            yield file
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise PoiseError(f"{path} is damaged or cut short ({error}); restore it from a copy or train again") from error
+
+
+def _header(file: Any) -> dict[str, Any]:
+    """The notes and the checksum of an open file."""
+    header = json.loads((file.metadata() or {})["poise"])
+    if not isinstance(header, dict) or not isinstance(header["notes"], dict):
+        raise ValueError("its notes are not named")
+    return header
+
+
+def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays and the notes of a file, after a look at its checksum."""
+    with _reading(path) as file:
+        header = _header(file)
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a dictionary)
     if _checksum(arrays) != header["checksum"]:
         raise PoiseError(f"{path} is damaged: its checksum does not match; restore it from a copy or train again")
     return arrays, header["notes"]

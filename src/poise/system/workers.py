@@ -52,6 +52,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if show_errors else subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C is for this process, which ends the other: it has no handler while it starts
             env={
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
@@ -131,7 +132,7 @@ def ask_all(workers: Sequence[Worker], questions: Sequence[Callable[[], Message]
 
 def serve(target: str, *arguments: str) -> None:
     """Runs in the worker's process: makes the handler, and answers questions until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one, which ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the process that started this one, which ends it
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # user code and drivers may print, which must not end up among the answers
     module, _, name = target.partition(":")

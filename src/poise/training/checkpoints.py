@@ -31,6 +31,8 @@ class TrainingLog:
 
     folder: Path | None
     seeds: list[int]
+    run: str | None = None
+    """The digest of the run that checkpoints belong to."""
     stopped: list[str | None] = field(default_factory=list)
     """For each seed the stage and step at which it was stopped, if it was."""
     position: Position = field(default_factory=Position)
@@ -39,9 +41,9 @@ class TrainingLog:
     """Seconds of training before it was interrupted."""
 
     @staticmethod
-    def open(folder: Path | None, seeds: list[int]) -> TrainingLog:
+    def open(folder: Path | None, seeds: list[int], run: str | None = None) -> TrainingLog:
         """The log of a new run, or of one that was interrupted: metrics after its checkpoint are dropped."""
-        log = TrainingLog(folder, seeds, [None] * len(seeds))
+        log = TrainingLog(folder, seeds, run, [None] * len(seeds))
         if folder is None:
             return log
         path, metrics = folder / CHECKPOINT, folder / METRICS
@@ -87,6 +89,7 @@ class TrainingLog:
         """Writes the checkpoint."""
         if self.folder is not None:
             notes = {"turn": progress.turn, "step": progress.step, "stopped": self.stopped, "seconds": self.seconds}
+            notes |= {"run": self.run}
             storage.write_tree(self.folder / CHECKPOINT, state, notes)
 
     def load(self, like: State) -> State:
