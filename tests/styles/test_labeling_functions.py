@@ -109,7 +109,7 @@ def test_a_style_is_found_by_name_or_in_a_file(tmp_path):
         (f"{file}:wigle", "did you mean 'wiggle'"),
         (f"{file}:factor", "is not a function but a int"),
         (f"{tmp_path / 'gone.py'}:wiggle", "no such file"),
-        (f"{tmp_path / 'leaves.py'}:x", "cannot be imported: SystemExit"),
+        (f"{tmp_path / 'leaves.py'}:x", "cannot be imported: it called sys.exit"),
         (f"{tmp_path / 'broken.py'}:x", "cannot be imported: ModuleNotFoundError"),
     ):
         with pytest.raises(PoiseError, match=message):
