@@ -106,6 +106,17 @@ def test_the_reward_peaks_at_the_target_and_falls_with_tilt_and_effort():
     assert (walker.reward(states, still + 1, target) < rewards).all()
 
 
+def test_legs_that_swing_against_each_other_are_rewarded_where_the_walker_is_to_walk(mujoco):
+    states, still = standing(3), np.zeros((3, walker.ACTIONS), np.float32)
+    right, left = walker.HIP_RATES
+    states[1, [right, left]], states[2, [right, left]] = (1, -1), (1, 1)
+    names = [walker.model().joint(int(walker.model().dof_jntid[rate - 9])).name for rate in walker.HIP_RATES]
+    assert names == ["right_hip", "left_hip"]
+    still_standing, against, together = walker.reward(states, still, np.asarray(1, np.float32))
+    assert together < still_standing < against
+    assert len(np.unique(walker.reward(states, still, np.asarray(0, np.float32)))) == 1
+
+
 def test_fallen_is_a_low_or_a_tilted_torso():
     states = standing(4)
     states[1, walker.HEIGHT], states[2:, walker.PITCH] = -0.6, (0.9, -1.2)
