@@ -92,10 +92,10 @@ def speed(states, actions):
     return states[:, VELOCITY].mean()
 
 
-@labeling_function(classes=("low", "high"), unit="m")
-def torso_height(states, actions):
-    """Mean height of the torso's centre above the ground."""
-    return torso_heights(states).mean()
+@labeling_function(classes=("back", "forward"), unit="rad")
+def lean(states, actions):
+    """Mean pitch of the torso; a walker that leans forward has a positive one."""
+    return states[:, PITCH].mean()
 
 
 @functools.cache
@@ -204,8 +204,8 @@ WALKER = Domain(
     sizes=(STATES, ACTIONS),
     actions=MOTORS,
     position=(X,),
-    styles={style.name: replace(style, source=style.name) for style in (speed, torso_height)},
-    default_styles=("speed", "torso_height"),
+    styles={style.name: replace(style, source=style.name) for style in (speed, lean)},
+    default_styles=("speed", "lean"),
     settings=PRESETS["cheetah"],
     presets=("cheetah", "cheetah-small"),
     rollouts=500,
