@@ -61,7 +61,7 @@ LOW, HIGH = np.array([-0.05, *(-0.1, -0.3, -0.1) * 2]), np.array([0.05, *(0.2, 0
 def stick_figure(states: Float[Array, "... S"]) -> Float[Array, "... capsules 2 2"]:
     """The two ends of every capsule: [..., capsule, end, x and z]."""
     place = jnp.stack([states[..., X], states[..., HEIGHT] + STANDING], axis=-1)
-    frames = {"torso": (place, states[..., PITCH])}
+    frames: dict[str, tuple[Array, Array]] = {"torso": (place, states[..., PITCH])}
     lines = [_ends(frames["torso"], TORSO)]
     for name, (parent, joint, column, ends) in LIMBS.items():
         turned = frames[parent][1] - states[..., column]  # its joints turn the other way than the torso
