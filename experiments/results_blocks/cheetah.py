@@ -41,9 +41,9 @@ def demonstrators(body: str) -> str:
     height = result["quantiles"]["torso height (m)"]
     whole, late = result["mean_error"], result["mean_error_after_first_second"]
     worst = max(result["policies"], key=lambda policy: policy["deviation"])
-    which, state = f"Every {every}th" if every > 1 else "All", list(result["shares"])[-1]
+    which, state = f"Every {every}th of" if every > 1 else "All", list(result["shares"])[-1]
     note = (
-        f"{which} of {len(result['policies'])} policies. On average a policy's mean speed is {whole:.2f} m/s "
+        f"{which} {len(result['policies'])} policies. On average a policy's mean speed is {whole:.2f} m/s "
         f"from its target, after the first second {late:.2f}; the torso is {height['0.05']:.2f} to "
         f"{height['0.95']:.2f} m high (5 to 95 %), and {state} {result['shares'][state]:.1%} of the time. "
         f"The largest error is {result['largest_error']:.2f} m/s; the policy for {worst['target']:.2f} m/s differs "
