@@ -1,7 +1,8 @@
-"""Keeps a demo's results: turns its report.json into results/basketball/demo.json, or another file.
+"""Keeps the results of a demo or an evaluation: turns its report.json into results/basketball/demo.json, or another.
 
 make demo && python experiments/demo.py
 poise demo cheetah && python experiments/demo.py demo-cheetah/report.json results/cheetah/demo.json
+poise evaluate runs/walker && python experiments/demo.py runs/walker/report.json results/walker/flow.json
 """
 
 import json

@@ -8,7 +8,7 @@ from functools import partial
 from poise.reproduce.cells import SETUPS
 from poise.reproduce.grid import TABLES
 
-from . import ablations, basketball, cheetah, flow, paper, speed
+from . import ablations, basketball, cheetah, flow, paper, speed, walker
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "demo": basketball.demo,
@@ -35,7 +35,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "cheetah-demo": cheetah.demo,
     "cheetah-choices": cheetah.choices,
     "cheetah-summary": cheetah.paper_summary,
-    "demonstrators": cheetah.demonstrators,
+    "demonstrators": partial(cheetah.demonstrators, "cheetah"),
+    "walker-demonstrators": partial(cheetah.demonstrators, "walker"),
+    "walker-flow": walker.flow,
     "demos": cheetah.demonstrations,
     "gradient-decay": cheetah.gradient_decay,
     "falls": cheetah.falls,

@@ -1,4 +1,4 @@
-"""Blocks about the Cheetah, except the paper's tables."""
+"""Blocks about bodies, except the paper's tables."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def choices() -> str:
     return f"{markdown_table(head, rows)}\n\n{note}"
 
 
-def demonstrators() -> str:
-    """Target speed and mean speed of the demonstrators."""
-    result = read("cheetah/demonstrators")
+def demonstrators(body: str) -> str:
+    """Target speed and mean speed of a body's demonstrators."""
+    result = read(f"{body}/demonstrators")
     every = max(1, (len(result["policies"]) - 1) // 8)
     rows = [
         [f"{p['target']:.2f}", f"{p['reached']:.2f}", f"{p['reached_after_first_second']:.2f}", f"{p['deviation']:.2f}"]
@@ -69,10 +69,11 @@ def demonstrators() -> str:
     height = result["quantiles"]["torso height (m)"]
     whole, late = result["mean_error"], result["mean_error_after_first_second"]
     worst = max(result["policies"], key=lambda policy: policy["deviation"])
+    which, state = f"Every {every}th of" if every > 1 else "All", list(result["shares"])[-1]
     note = (
-        f"Every {every}th of {len(result['policies'])} policies. On average a policy's mean speed is {whole:.2f} m/s "
+        f"{which} {len(result['policies'])} policies. On average a policy's mean speed is {whole:.2f} m/s "
         f"from its target, after the first second {late:.2f}; the torso is {height['0.05']:.2f} to "
-        f"{height['0.95']:.2f} m high (5 to 95 %), and upside down {result['shares']['upside down']:.1%} of the time. "
+        f"{height['0.95']:.2f} m high (5 to 95 %), and {state} {result['shares'][state]:.1%} of the time. "
         f"The largest error is {result['largest_error']:.2f} m/s; the policy for {worst['target']:.2f} m/s differs "
         f"most between demonstrations, by {worst['deviation']:.2f} m/s. "
         f"{result['steps']:,} steps each, {result['seconds']:.0f} s with {result['config']['driver']} "

@@ -46,7 +46,7 @@ def make_tiny() -> None:
     """
     import poise
     from poise.config import FlowNetwork
-    from poise.domains import cheetah
+    from poise.domains import cheetah, walker
     from poise.evaluation import evaluate, realism, scored
     from poise.evaluation.two_sample import ClassifierSize
 
@@ -64,7 +64,8 @@ def make_tiny() -> None:
     setattr(evaluate, "REPEATED", 16)  # noqa: B010  (128 rollouts, as of everything else: one program of each)
     setattr(realism, "SMALL", ClassifierSize(rows=64, hidden=4, steps=4, batch=8, rate=1e-2, reads=5))  # noqa: B010
     cheetah.RUNNING = replace(cheetah.RUNNING, steps=20)
-    for domain, count, rollouts in (("basketball", 200, 128), ("cheetah", 40, 8)):
+    walker.WALKING = replace(walker.WALKING, steps=20)
+    for domain, count, rollouts in (("basketball", 200, 128), ("cheetah", 40, 8), ("walker", 36, 8)):
         poise.DOMAINS[domain] = replace(poise.DOMAINS[domain], count=count, rollouts=rollouts)
 
 

@@ -45,7 +45,7 @@ class Label:
     """Demonstrations: the name of a domain that makes its own, or the path of an .npz or of a folder. Those of the
     domain if not given, and simulated basketball without a domain."""
     domain: str | None = None
-    """Where styles come from when `data` is a path: basketball, cheetah, or file.py:NAME."""
+    """Where styles come from when `data` is a path: basketball, cheetah, walker, or file.py:NAME."""
     styles: tuple[str, ...] = ()
     """Styles by name, or as file.py:function; all of the domain's if none is given."""
     classes: int | None = None
@@ -63,7 +63,7 @@ class Demonstrators:
     """Trains the policies that make a domain's demonstrations; the same command resumes where it was interrupted."""
 
     domain: tyro.conf.Positional[str]
-    """Whose: cheetah."""
+    """Whose: cheetah, walker, or file.py:NAME."""
     policies: int | None = None
     """How many, with targets spread evenly; 125 on an accelerator and 5 on a CPU if not given."""
     steps: int = 1_000_000
@@ -93,7 +93,7 @@ class Demos:
     """Makes a domain's demonstrations, and those to test with, by the policies that come with Poise."""
 
     domain: tyro.conf.Positional[str]
-    """Whose: cheetah."""
+    """Whose: cheetah, walker, or file.py:NAME."""
     count: int | None = None
     """How many to train with; as many as the domain makes if not given."""
     seed: int = 0

@@ -26,11 +26,11 @@ class Train:
     styles: tuple[str, ...] = ()
     """Styles by name, or as file.py:function; the domain's default styles if none is given."""
     domain: str | None = None
-    """Where styles, units, presets and the environment come from when `data` is a path: basketball, cheetah, or
-    file.py:NAME for one of your own."""
+    """Where styles, units, presets and the environment come from when `data` is a path: basketball, cheetah,
+    walker, or file.py:NAME for one of your own."""
     preset: str | None = None
-    """Settings to start from. Basketball: basketball (the paper's sizes) or small (for two cores). The Cheetah: cheetah
-    or cheetah-small."""
+    """Settings to start from. Basketball: basketball (the paper's sizes) or small (for two cores). Cheetah and walker:
+    cheetah or cheetah-small."""
     test: str | None = None
     """An .npz (or a folder) of test demonstrations; without one, a tenth of the data is set aside."""
     split_by: str | None = None

@@ -7,8 +7,9 @@ from ..system.imports import import_value, is_file_spec
 from .base import Domain, Scene, Simulation, integrator, plain, recognise_integrator
 from .basketball import BASKETBALL
 from .cheetah import CHEETAH
+from .walker import WALKER
 
-DOMAINS: dict[str, Domain] = {domain.name: domain for domain in (BASKETBALL, CHEETAH)}
+DOMAINS: dict[str, Domain] = {domain.name: domain for domain in (BASKETBALL, CHEETAH, WALKER)}
 
 
 def find_domain(name: str) -> Domain:

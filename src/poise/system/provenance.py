@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 NEEDED = ("poise", "jax", "jaxlib", "equinox", "optax", "numpy")
-EXTRA = ("mujoco", "mujoco-mjx", "dm-control")  # the physics of the Cheetah
+EXTRA = ("mujoco", "mujoco-mjx", "dm-control")  # the physics of bodies
 
 
 def provenance(seconds: float) -> dict[str, Any]:

@@ -92,5 +92,5 @@ def test_an_episode_must_begin_with_a_reset():
 def test_a_missing_extra_is_named_on_import(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)  # as if it were not installed
     monkeypatch.delitem(sys.modules, gym.__name__)
-    with pytest.raises(PoiseError, match=r"^the Cheetah needs gymnasium: pip install 'poise\[cheetah\]'"):
+    with pytest.raises(PoiseError, match=r"^bodies in MuJoCo need gymnasium: pip install 'poise\[cheetah\]'"):
         importlib.import_module(gym.__name__)

@@ -131,7 +131,9 @@ def test_a_simulation_that_mujoco_resets_is_refused_as_unstable():
 
 def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(PoiseError, match=r"needs mujoco and dm_control: pip install 'poise\[cheetah\]'"):
+    with pytest.raises(
+        PoiseError, match=r"^bodies in MuJoCo need mujoco and dm_control: pip install 'poise\[cheetah\]'"
+    ):
         physics.suite_model.__wrapped__("cheetah", 0.005)
 
 

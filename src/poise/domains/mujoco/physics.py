@@ -60,7 +60,7 @@ def require(*packages: str) -> None:
     if missing:
         late = "dm_control" in missing and sys.version_info >= (3, 13)
         hint = "; dm-control supports Python 3.11 and 3.12 only" if late else ""
-        raise PoiseError(f"the Cheetah needs {' and '.join(missing)}: pip install 'poise[cheetah]'{hint}")
+        raise PoiseError(f"bodies in MuJoCo need {' and '.join(missing)}: pip install 'poise[cheetah]'{hint}")
 
 
 @functools.cache
