@@ -9,9 +9,9 @@ from statistics import median
 from ..evaluation.realism import Realism
 from ..evaluation.report import Report
 from .html_blocks import note, table, tenths
+from .report_scores import NOT_MEASURED
 
 SHOWN = 8  # distances; where there are more, the largest are shown
-NOT_MEASURED = "–"
 ABOUT = (
     "Rollouts in one try, medians over seeds. First column: demonstrations, those of validation out of "
     "the range of test demonstrations, and test demonstrations off support. Diversity: how far rollouts of one "

@@ -16,7 +16,10 @@ VERIFIED = (
     "Verified: the same requests, each rolled out again until the labeling functions agree. It asks the labeling "
     "functions while sampling, and so is another question than the paper's, which gives every request one try."
 )
-UNSTEERED = "Unsteered: a flow as it was trained, without guidance, and without the pull of the labeling functions."
+UNSTEERED = (
+    "Unsteered: a flow as it was trained, without guidance, without the pull of the labeling functions, and without a "
+    "margin to thresholds."
+)
 NOT_MEASURED = "–"
 
 
